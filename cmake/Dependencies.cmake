@@ -1,0 +1,13 @@
+# Debian 12's packages; each is included by one wrapper file in src/ (see docs/architecture.md).
+# Linked statically where Debian has the archive; fmt, spdlog and CLI11 are used as headers.
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(Threads REQUIRED)
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc REQUIRED)
+find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
+find_path(FMT_INCLUDE_DIR fmt/core.h REQUIRED)
+find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
+if(OCTAVO_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,86 @@
+// Model: a loaded model on a device, ready to compute. One call at a time; the engine (continuous
+// batching, many callers) stands on the same parts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "octavo/request.h"
+#include "octavo/status.h"
+#include "octavo/tokenizer.h"
+
+namespace octavo {
+
+struct LoadOptions {
+  std::string backend = "auto";         // auto, cpu, ref
+  std::string dtype = "auto";           // auto, bfloat16, float32: arithmetic of matrix products
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16
+  int threads = 0;                      // 0: what affinity and cgroup allow
+  int64_t max_model_len = 0;            // tokens of context; 0: what the model says
+  // Called while loading with bytes done and in all, from the loading thread.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
+};
+
+struct ModelInfo {
+  std::string path;
+  std::string architecture;  // e.g. "LlamaForCausalLM"
+  std::string backend;       // which one runs
+  std::string kernels;       // the kernel set and why, e.g. "avx512_vnni"
+  std::string dtype;         // arithmetic in use: "int8", "bfloat16", "float32"
+  std::string kv_cache_dtype;
+  int threads = 0;
+  int64_t num_parameters = 0;
+  int64_t weight_bytes = 0;  // of all weights as stored
+  int64_t decode_bytes = 0;  // of weights read to decode one token
+  int64_t vocab_size = 0;
+  int64_t max_model_len = 0;
+};
+
+enum class LogitsPositions { kLast, kAll };
+
+// [num_positions, vocab_size], row-major.
+struct Logits {
+  int64_t num_positions = 0;
+  int64_t vocab_size = 0;
+  std::vector<float> values;
+};
+
+class Model {
+ public:
+  // Loads a model file. Errors name the file, key or tensor.
+  static Result<std::unique_ptr<Model>> load(const std::string& path, const LoadOptions& options);
+
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+
+  // nullptr where the file has no vocabulary; `tokenizer_status` says why.
+  virtual const Tokenizer* tokenizer() const = 0;
+  virtual const Status& tokenizer_status() const = 0;
+
+  // Logits after every prompt token or the last one. An id outside the vocabulary or a prompt
+  // longer than max_model_len is an error.
+  virtual Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions) = 0;
+
+  // Generates until a stop, a limit or the sink's refusal. A prefix that the last call left in the
+  // KV cache is reused.
+  virtual Result<Generation> generate(const Request& request, const OutputSink& sink) = 0;
+
+  // Times `batch_size` sequences at once, each of `input_len` arbitrary tokens, decoding
+  // `output_len` further ones greedily. Nothing is reused from earlier calls.
+  struct LatencyRun {
+    double prefill_s = 0;  // all prompts, up to and including the first tokens
+    double decode_s = 0;   // the remaining output_len - 1 steps
+  };
+  virtual Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
+                                             int64_t output_len) = 0;
+};
+
+// The tokenizer of a model file alone: a file that has a vocabulary but no weights is enough.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
+
+}  // namespace octavo

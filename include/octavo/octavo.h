@@ -1,0 +1,7 @@
+// Everything public.
+#pragma once
+
+#include "octavo/model.h"
+#include "octavo/request.h"
+#include "octavo/status.h"
+#include "octavo/tokenizer.h"

@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#define SPDLOG_FMT_EXTERNAL
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/env.h"
+
+namespace octavo {
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto created = std::make_shared<spdlog::logger>(
+        "octavo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    created->set_pattern("octavo: %l: %v");
+    const std::string level = env_string("OCTAVO_LOG");
+    created->set_level(level.empty() ? spdlog::level::warn : spdlog::level::from_str(level));
+    return created;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+bool log_enabled(LogLevel level) {
+  return logger().should_log(to_spdlog(level));
+}
+
+void log_line(LogLevel level, std::string_view message) {
+  logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+}
+
+}  // namespace octavo

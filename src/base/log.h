@@ -1,0 +1,29 @@
+// Log lines on stderr: `octavo: warning: …`. The only wrapper of spdlog. OCTAVO_LOG sets the least
+// level shown: debug, info, warning (default), error or off.
+#pragma once
+
+#include <string_view>
+
+#include "base/format.h"
+
+namespace octavo {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+bool log_enabled(LogLevel level);
+void log_line(LogLevel level, std::string_view message);
+
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> pattern, Args&&... args) {
+  if (log_enabled(LogLevel::kDebug)) log_line(LogLevel::kDebug, format(pattern, args...));
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> pattern, Args&&... args) {
+  if (log_enabled(LogLevel::kInfo)) log_line(LogLevel::kInfo, format(pattern, args...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> pattern, Args&&... args) {
+  if (log_enabled(LogLevel::kWarning)) log_line(LogLevel::kWarning, format(pattern, args...));
+}
+
+}  // namespace octavo

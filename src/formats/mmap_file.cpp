@@ -1,0 +1,43 @@
+#include "formats/mmap_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/format.h"
+
+namespace octavo::formats {
+
+Result<std::shared_ptr<const MmapFile>> MmapFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return not_found(format("cannot open {}: {}", path, std::strerror(errno)));
+  struct stat info {};
+  Status error;
+  void* data = nullptr;
+  size_t size = 0;
+  if (fstat(fd, &info) != 0) {
+    error = internal_error(format("cannot stat {}: {}", path, std::strerror(errno)));
+  } else if (!S_ISREG(info.st_mode)) {
+    error = invalid_argument(format("{} is not a regular file", path));
+  } else if (info.st_size > 0) {
+    size = static_cast<size_t>(info.st_size);
+    data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) {
+      error = resource_exhausted(format("cannot map {}: {}", path, std::strerror(errno)));
+    }
+  }
+  close(fd);
+  if (!error.ok()) return error;
+  return std::shared_ptr<const MmapFile>(
+      new MmapFile(path, static_cast<const std::byte*>(data), size));
+}
+
+MmapFile::~MmapFile() {
+  if (size_ > 0) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace octavo::formats

@@ -1,0 +1,65 @@
+// What attention and write_kv need to know of a ragged batch over a paged KV cache.
+//
+// A batch is `num_tokens` query rows of `num_seqs` sequences, concatenated: sequence s owns rows
+// [cu_seqlens_q[s], cu_seqlens_q[s+1]). Prefill chunks and decode rows mix freely. The KV cache of
+// a layer is cut into blocks of `block_size` tokens; token position p of sequence s lies in block
+// block_table[s * block_table_stride + p / block_size], slot p % block_size.
+// Invariants: seq_lens[s] >= cu_seqlens_q[s+1] - cu_seqlens_q[s]; the query rows of a sequence are
+// its last positions: row r sits at position seq_lens[s] - (cu_seqlens_q[s+1] - r). Entries of the
+// table beyond ceil(seq_lens[s] / block_size) are never read; slots that no token was written to
+// may hold anything, NaN included.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/mat.h"
+
+namespace octavo::ops {
+
+// One layer's cache. k and v: [num_blocks, num_kv_heads, block_size, head_dim] of `dtype`
+// (kF32, kBF16 or kF16).
+struct PagedKv {
+  void* k = nullptr;
+  void* v = nullptr;
+  DType dtype = DType::kBF16;
+  int64_t num_blocks = 0;
+  int64_t block_size = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+};
+
+// All pointers are device memory.
+struct SequenceBatch {
+  int64_t num_tokens = 0;
+  int64_t num_seqs = 0;
+  const int32_t* cu_seqlens_q = nullptr;  // [num_seqs + 1], starts with 0, ends with num_tokens
+  const int32_t* seq_lens = nullptr;      // [num_seqs], KV length including this step
+  const int32_t* block_table = nullptr;   // [num_seqs, block_table_stride]
+  int64_t block_table_stride = 0;
+  const int64_t* slot_mapping = nullptr;  // [num_tokens]: block * block_size + slot
+  const int32_t* positions = nullptr;     // [num_tokens]
+};
+
+// out[t, h, :] = softmax(scale * q[t, h, :] · K[h / group]ᵀ over positions 0 .. positions[t]) · V.
+// q, out: [num_tokens, num_heads * head_dim], kF32. Keys are reduced in tiles of 256 absolute
+// positions merged left to right, so that the result for a row depends on nothing else in the
+// batch.
+struct AttentionArgs {
+  Mat out;
+  Mat q;
+  PagedKv kv;
+  SequenceBatch batch;
+  int64_t num_heads = 0;  // a multiple of kv.num_kv_heads
+  float scale = 1.0f;     // usually head_dim^-0.5
+};
+inline constexpr int64_t kAttentionTile = 256;
+
+// Stores k and v, [num_tokens, num_kv_heads * head_dim] kF32, at slot_mapping[t] of the cache.
+struct WriteKvArgs {
+  PagedKv kv;
+  Mat k;
+  Mat v;
+  const int64_t* slot_mapping = nullptr;  // [num_tokens]
+};
+
+}  // namespace octavo::ops

@@ -1,0 +1,43 @@
+// Where tensors live and how bytes get there: what the model layer needs of a device without
+// knowing which. Implemented by each backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "octavo/status.h"
+
+namespace octavo {
+
+// Device memory, freed with its last owner. `data` is a device address: only a backend dereferences
+// it.
+struct Buffer {
+  std::shared_ptr<std::byte> data;
+  int64_t size_bytes = 0;
+
+  template <typename T>
+  T* as() const {
+    return reinterpret_cast<T*>(data.get());
+  }
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string_view name() const = 0;  // "cpu", "cuda:0"
+
+  // Whether host code may read and write the device's memory through its addresses.
+  virtual bool host_accessible() const = 0;
+
+  // Zeroed memory, aligned to at least 64 bytes. `what` names its purpose in the error. Large
+  // buffers take physical memory only when they are touched, where the device can do that.
+  virtual Result<Buffer> allocate(int64_t size_bytes, std::string_view what) = 0;
+
+  virtual void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) = 0;
+  virtual void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) = 0;
+};
+
+}  // namespace octavo
