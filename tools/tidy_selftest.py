@@ -53,7 +53,7 @@ CASES = [
         "src/model/a.cpp": "\n#if OCTAVO_WITH_CUDA\n#endif\n",
     }, [("src/model/a.cpp", 2, "registry.cpp alone")]),
     (tidy.check_regex, {
-        "src/a.cpp": "#include <regex>\nstd::regex r; // std::regex\nconst char* s = \"std::regex\";\n",
+        "src/a.cpp": "#include <regex>\nstd::regex r; // std::regex\nauto s = \"std::regex\";\n",
     }, [("src/a.cpp", 1, "regex"), ("src/a.cpp", 2, "regex")]),
     (tidy.check_printing, {
         "src/model/a.cpp": "void f() { std::cout << 1; }\n// printf(x)\nvoid g() { printf(x); }\n",
@@ -84,7 +84,8 @@ CASES = [
     ]),
     (tidy.check_functions, {
         "src/a.cpp": f"namespace a {{\n\nint f() {{\n{LONG_BODY}}}\n}}\n",
-        "src/b.cpp": f"class B {{\n public:\n  B(int x) : x_{{x}}, y_{{x}} {{\n{LONG_BODY}}}\n}};\n",
+        "src/b.cpp": f"class B {{\n public:\n  B(int x) : x_{{x}}, y_{{x}} {{\n{LONG_BODY}}}\n"
+                     "};\n",
         "src/c.cpp": f"const Row kTable[] = {{\n{LONG_BODY}}};\nenum class E : int {{\n kA,\n}};\n",
         "src/d.cu": f"__global__ void k() {{\n{LONG_BODY}}}\n"
                     f"__global__ void j() {{\n{LONG_BODY * 3}}}\n",
