@@ -19,6 +19,8 @@ find_package(CUDAToolkit 13 REQUIRED)
 # generates. A kernel that spills registers is an error: it was tuned not to.
 set(host_flags -march=x86-64-v2 -ffp-contract=off -Wall -Wextra -Wshadow)
 list(JOIN host_flags "," host_flags)
-target_compile_options(octavo_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags};-lineinfo;-Xptxas=-warn-spills>"
-  "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${OCTAVO_WERROR}>>:-Werror=all-warnings;-Xptxas=-Werror>")
+set(cuda_flags -Xcompiler=${host_flags} -lineinfo -Xptxas=-warn-spills)
+if(OCTAVO_WERROR)
+  list(APPEND cuda_flags -Werror=all-warnings -Xptxas=-Werror)
+endif()
+target_compile_options(octavo_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_flags}>")

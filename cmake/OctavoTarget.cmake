@@ -15,7 +15,7 @@ target_include_directories(octavo_flags INTERFACE
 # of std::string concatenations that are right (-Wrestrict, its bug 105651).
 target_compile_options(octavo_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v2 -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow
-    -Wnon-virtual-dtor -Wno-restrict -Wno-missing-field-initializers
+    -Wnon-virtual-dtor -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
     $<$<BOOL:${OCTAVO_WERROR}>:-Werror>>)
 if(OCTAVO_SANITIZE)
   target_compile_options(octavo_flags INTERFACE
