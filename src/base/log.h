@@ -15,15 +15,16 @@ void log_line(LogLevel level, std::string_view message);
 
 template <typename... Args>
 void log_debug(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kDebug)) log_line(LogLevel::kDebug, format(pattern, args...));
+  if (log_enabled(LogLevel::kDebug)) log_line(LogLevel::kDebug, octavo::format(pattern, args...));
 }
 template <typename... Args>
 void log_info(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kInfo)) log_line(LogLevel::kInfo, format(pattern, args...));
+  if (log_enabled(LogLevel::kInfo)) log_line(LogLevel::kInfo, octavo::format(pattern, args...));
 }
 template <typename... Args>
 void log_warning(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kWarning)) log_line(LogLevel::kWarning, format(pattern, args...));
+  if (log_enabled(LogLevel::kWarning))
+    log_line(LogLevel::kWarning, octavo::format(pattern, args...));
 }
 
 }  // namespace octavo
