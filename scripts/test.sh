@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that CI runs, from a fresh clone on a bare Debian 12 on. Each stage writes to build/logs/
-# and is shown only when it fails; the last line counts the tests of all stages.
+# Everything that CI runs, from a fresh clone on a bare Debian 12 on. Each stage writes to
+# build/logs/ and is shown only when it fails; the last line counts the tests of all stages.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -94,7 +94,7 @@ failed_stages=()
 status=0 # of the last stage
 
 # stage NAME: runs the function of that name, adds up what ctest counted. Must not be called in a
-# condition: the shell would ignore `set -e` in the stage, and a failure in its middle would be lost.
+# condition: the shell would ignore `set -e` in the stage, and lose a failure in its middle.
 stage() {
   local name=$1 log=build/logs/$1.log start=$SECONDS good bad
   (
