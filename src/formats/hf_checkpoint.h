@@ -19,7 +19,7 @@ class HfCheckpoint final : public Checkpoint {
  public:
   static Result<std::shared_ptr<const HfCheckpoint>> open(const std::string& folder);
 
-  std::string_view format() const override { return "safetensors"; }
+  std::string_view format_name() const override { return "safetensors"; }
   const std::string& path() const override { return folder_; }
   int64_t file_bytes() const override { return file_bytes_; }
   const Json& metadata() const override { return metadata_; }
