@@ -1,5 +1,5 @@
 // Writes what fuzzing the GGUF reader starts from: small files that between them hold every type of
-// metadata value and of tensor. Usage: gguf_seeds FOLDER
+// metadata value and of tensor. Usage: gguf_fuzz_seeds FOLDER
 #include <cstdio>
 
 #include "base/check.h"
@@ -50,10 +50,10 @@ Status write_seeds(const std::string& folder) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: gguf_seeds FOLDER\n");
+    std::fprintf(stderr, "usage: gguf_fuzz_seeds FOLDER\n");
     return 2;
   }
   const octavo::Status status = octavo::formats::write_seeds(argv[1]);
-  if (!status.ok()) std::fprintf(stderr, "gguf_seeds: %s\n", status.message().c_str());
+  if (!status.ok()) std::fprintf(stderr, "gguf_fuzz_seeds: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;
 }
