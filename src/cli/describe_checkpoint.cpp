@@ -210,11 +210,16 @@ JsonObject describe_checkpoint(const Checkpoint& checkpoint) {
 std::string render_description(const JsonObject& description) {
   std::string out =
       format("File        {}\n", printable(to_view(description.at("path").as_string())));
-  out += format("Format      {}, {}\n", text_of(description.at("format")),
-                bytes_text(description.at("file_bytes").as_int64()));
+  out += format("Format      {}", text_of(description.at("format")));
+  if (const Json* version = description.if_contains("version")) {
+    out += format(" version {}, alignment {}", version->to_number<int>(),
+                  description.at("alignment").to_number<int>());
+  }
+  out += format(", {}\n", bytes_text(description.at("file_bytes").as_int64()));
   const auto line = [](const std::string& label, const JsonObject& total) {
-    return format("{:<11} {} parameters in {} tensors, {}\n", label,
-                  total.at("parameters").as_int64(), total.at("tensors").as_int64(),
+    const int64_t tensors = total.at("tensors").as_int64();
+    return format("{:<11} {} parameters in {} tensor{}, {}\n", label,
+                  total.at("parameters").as_int64(), tensors, tensors == 1 ? "" : "s",
                   bytes_text(total.at("bytes").as_int64()));
   };
   out += line("Weights", description.at("total").as_object());
