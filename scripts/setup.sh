@@ -35,11 +35,9 @@ if [[ $system != "debian 12" ]]; then
   exit 0
 fi
 
-missing=()
 installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2>/dev/null || true)
-for package in "${packages[@]}"; do
-  grep -qx "ii $package" <<<"$installed" || missing+=("$package")
-done
+mapfile -t missing < <(comm -23 <(printf '%s\n' "${packages[@]}" | sort) \
+  <(sed -n 's/^ii //p' <<<"$installed" | sort))
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 as_root=()

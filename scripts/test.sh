@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that CI runs, from a fresh clone on a bare Debian 12 on. Each stage writes to build/logs/
-# and is shown only when it fails; the last line counts the tests of all stages.
+# Everything that CI runs, from a fresh clone on a bare Debian 12 on. Each stage writes to
+# build/logs/ and is shown only when it fails; the last line counts the tests of all stages.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -34,12 +34,14 @@ tsan() {
 fuzz() {
   cmake --preset cpu-fuzz
   cmake --build build/cpu-fuzz --target fuzz_all
-  local target name corpus work=build/cpu-fuzz/work
+  local target name corpus seeds work=build/cpu-fuzz/work
   mkdir -p $work
   for target in build/cpu-fuzz/fuzz/*; do
     name=$(basename "$target")
     corpus=("$work/$name")
-    [[ ! -d tests/fuzz/seeds/$name ]] || corpus+=("tests/fuzz/seeds/$name")
+    for seeds in tests/fuzz/seeds/$name build/cpu-fuzz/seeds/$name; do
+      [[ ! -d $seeds ]] || corpus+=("$seeds")
+    done
     mkdir -p "${corpus[0]}"
     echo "fuzzing $name"
     "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
@@ -94,7 +96,7 @@ failed_stages=()
 status=0 # of the last stage
 
 # stage NAME: runs the function of that name, adds up what ctest counted. Must not be called in a
-# condition: the shell would ignore `set -e` in the stage, and a failure in its middle would be lost.
+# condition: the shell would ignore `set -e` in the stage, and lose a failure in its middle.
 stage() {
   local name=$1 log=build/logs/$1.log start=$SECONDS good bad
   (

@@ -10,7 +10,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 check_format() {
   local files
   mapfile -t files < <(git ls-files --cached --others --exclude-standard \
-    '*.h' '*.cpp' '*.cu' '*.cuh' ':!tests/data')
+    '*.h' '*.inl' '*.cpp' '*.cu' '*.cuh' ':!tests/data')
   printf '%s\0' "${files[@]}" | xargs -0 -n 16 -P "$(nproc)" clang-format-16 --dry-run -Werror
 }
 

@@ -40,7 +40,7 @@ BANNED_WORDS = ()
 # to a third party.
 SYSTEM_HEADER = re.compile(
     r"(sys|linux|arpa|netinet|asm)/.+|(cpuid|dirent|dlfcn|fcntl|\w*intrin|poll|pthread|pwd|sched"
-    r"|signal|spawn|termios|time|unistd)\.h")
+    r"|signal|spawn|stddef|stdint|termios|time|unistd)\.h")
 CUDA_HEADER = re.compile(
     r"(cuda|cublas|cudnn|curand|nccl|nvml|nvtx|cooperative_groups|mma\.h|cub/|thrust/|cutlass/"
     r"|cute/)")
@@ -226,7 +226,7 @@ def check_dead_files(tree):
                    for folder in parents for pattern in cmake_tokens(tree, folder)):
             yield Finding(path, 1, "in no CMakeLists.txt of its folder or above")
     included = {name for _, source in tree.under(("",)) for _, _, name in source.includes()}
-    for path, _ in tree.under(("src/",), HEADERS):
+    for path, _ in tree.under(("src/",), HEADERS + (".inl",)):
         if path[len("src/"):] not in included:
             yield Finding(path, 1, "included by nobody")
 

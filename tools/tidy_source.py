@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-CPP = (".h", ".cpp", ".cu", ".cuh")
+CPP = (".h", ".inl", ".cpp", ".cu", ".cuh")
 CUDA = (".cu", ".cuh")
 HEADERS = (".h", ".cuh")
 CODE = CPP + (".py", ".sh", ".cmake")

@@ -38,11 +38,11 @@ WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops
     : checkpoint_(checkpoint), ops_(ops), device_(device), progress_(std::move(progress)) {}
 
 bool WeightLoader::has(std::string_view hf_name) const {
-  return checkpoint_.find(file_tensor_name(checkpoint_.format(), hf_name)) != nullptr;
+  return checkpoint_.find(file_tensor_name(checkpoint_.format_name(), hf_name)) != nullptr;
 }
 
 Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) {
-  const std::string name = file_tensor_name(checkpoint_.format(), hf_name);
+  const std::string name = file_tensor_name(checkpoint_.format_name(), hf_name);
   const formats::TensorInfo* info = checkpoint_.find(name);
   if (info == nullptr) {
     return data_loss(format("{}: tensor '{}' is missing", checkpoint_.path(), name));
@@ -73,12 +73,13 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
 
 Result<std::vector<float>> WeightLoader::host_vector(std::string_view hf_name, int64_t count) {
   const Tensor tensor = OCTAVO_TRY(take(hf_name, {count}));
-  std::vector<float> values(count);
-  const Status decoded = ops::decode_row(tensor.dtype, tensor.data, values.data(), count);
-  if (!decoded.ok()) {
-    return Status(decoded.code(), format("{}: tensor '{}': {}", checkpoint_.path(), tensor.name,
-                                         decoded.message()));
+  const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
+  if (decode == nullptr || count % dtype_traits(tensor.dtype).block_size != 0) {
+    return unsupported(format("{}: tensor '{}' is a vector of {}", checkpoint_.path(), tensor.name,
+                              dtype_traits(tensor.dtype).name));
   }
+  std::vector<float> values(count);
+  decode(tensor.data, values.data(), count);
   return values;
 }
 
