@@ -34,12 +34,14 @@ tsan() {
 fuzz() {
   cmake --preset cpu-fuzz
   cmake --build build/cpu-fuzz --target fuzz_all
-  local target name corpus work=build/cpu-fuzz/work
+  local target name corpus seeds work=build/cpu-fuzz/work
   mkdir -p $work
   for target in build/cpu-fuzz/fuzz/*; do
     name=$(basename "$target")
     corpus=("$work/$name")
-    [[ ! -d tests/fuzz/seeds/$name ]] || corpus+=("tests/fuzz/seeds/$name")
+    for seeds in tests/fuzz/seeds/$name build/cpu-fuzz/seeds/$name; do
+      [[ ! -d $seeds ]] || corpus+=("$seeds")
+    done
     mkdir -p "${corpus[0]}"
     echo "fuzzing $name"
     "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -13,7 +13,7 @@ namespace {
 using formats::Checkpoint;
 
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
-  if (checkpoint.format() == "gguf") {
+  if (checkpoint.format_name() == "gguf") {
     return tokenizer::load_gguf_tokenizer(checkpoint.metadata(), checkpoint.path());
   }
   return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));

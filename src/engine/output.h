@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "octavo/request.h"
 #include "tokenizer/detokenizer.h"
@@ -22,15 +23,13 @@ class OutputStream {
   // What was held back, once no more tokens come.
   std::string finish();
 
-  // The stop string that was found, if one was.
-  const std::optional<std::string>& stop_hit() const { return stop_hit_; }
+  // The stop string that was found, or nullptr.
+  const std::string* stop_hit() const;
 
  private:
-  std::string filter(std::string_view text);
-
+  std::vector<std::string> stop_strings_;
   std::optional<tokenizer::Detokenizer> detokenizer_;
   tokenizer::StopStringFilter stop_filter_;
-  std::optional<std::string> stop_hit_;
 };
 
 // Whether `id` ends the answer of `request`.

@@ -24,7 +24,7 @@ class GgufCheckpoint final : public Checkpoint {
                                                              std::string path,
                                                              std::shared_ptr<const void> owner);
 
-  std::string_view format() const override { return "gguf"; }
+  std::string_view format_name() const override { return "gguf"; }
   const std::string& path() const override { return path_; }
   int64_t file_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
   const Json& metadata() const override { return metadata_; }

@@ -208,9 +208,9 @@ Result<ModelConfig> read_gguf_config(const formats::Checkpoint& checkpoint) {
 }  // namespace
 
 Result<ModelConfig> read_model_config(const formats::Checkpoint& checkpoint) {
-  if (checkpoint.format() == "gguf") return read_gguf_config(checkpoint);
+  if (checkpoint.format_name() == "gguf") return read_gguf_config(checkpoint);
   return unsupported(
-      format("{}: no model of format {} is known", checkpoint.path(), checkpoint.format()));
+      format("{}: no model of format {} is known", checkpoint.path(), checkpoint.format_name()));
 }
 
 }  // namespace octavo::model

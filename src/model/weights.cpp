@@ -38,11 +38,11 @@ WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops
     : checkpoint_(checkpoint), ops_(ops), device_(device), progress_(std::move(progress)) {}
 
 bool WeightLoader::has(std::string_view hf_name) const {
-  return checkpoint_.find(file_tensor_name(checkpoint_.format(), hf_name)) != nullptr;
+  return checkpoint_.find(file_tensor_name(checkpoint_.format_name(), hf_name)) != nullptr;
 }
 
 Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) {
-  const std::string name = file_tensor_name(checkpoint_.format(), hf_name);
+  const std::string name = file_tensor_name(checkpoint_.format_name(), hf_name);
   const formats::TensorInfo* info = checkpoint_.find(name);
   if (info == nullptr) {
     return data_loss(format("{}: tensor '{}' is missing", checkpoint_.path(), name));

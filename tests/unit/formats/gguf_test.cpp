@@ -27,7 +27,7 @@ TEST(Gguf, ReadsWhatThePythonPackageReads) {
   const auto opened = open_checkpoint(kGolden + ".gguf");
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   const auto& checkpoint = dynamic_cast<const GgufCheckpoint&>(**opened);
-  EXPECT_EQ(checkpoint.format(), "gguf");
+  EXPECT_EQ(checkpoint.format_name(), "gguf");
   EXPECT_EQ(checkpoint.version(), 3u);
   EXPECT_EQ(checkpoint.alignment(), 64u);
 
