@@ -51,6 +51,7 @@ constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 // clang-format off
 const Kernel kTable[] = {
     {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>},
     {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},
