@@ -65,10 +65,10 @@ void unpack_block(PanelBlock& out, const BlockQ8_0& b) {
 }
 
 template <typename Block>
-void unpack(void* panel, const void* const* rows, int64_t blocks) {
+void unpack(void* panel, const Int8Weights& weights) {
   auto* out = static_cast<PanelBlock*>(panel);
-  const auto* src = static_cast<const std::byte*>(rows[0]);
-  for (int64_t b = 0; b < blocks; ++b, ++out, src += sizeof(Block)) {
+  const auto* src = static_cast<const std::byte*>(weights.rows[0]);
+  for (int64_t b = 0; b < weights.blocks; ++b, ++out, src += sizeof(Block)) {
     Block block;
     std::memcpy(&block, src, sizeof(Block));
     out->d = fp16_to_float(block.d);
@@ -98,12 +98,13 @@ void multiply(const Int8Multiply& a) {
 const Int8Kernels kInt8Generic = {
     1,
     sizeof(PanelBlock),
+    0,
     quantize,
-    {{0, unpack<BlockQ4_0>, multiply},
-     {0, unpack<BlockQ4_1>, multiply},
-     {0, unpack<BlockQ5_0>, multiply},
-     {0, unpack<BlockQ5_1>, multiply},
-     {0, unpack<BlockQ8_0>, multiply}},
+    {{0, unpack<BlockQ4_0>, multiply, nullptr},
+     {0, unpack<BlockQ4_1>, multiply, nullptr},
+     {0, unpack<BlockQ5_0>, multiply, nullptr},
+     {0, unpack<BlockQ5_1>, multiply, nullptr},
+     {0, unpack<BlockQ8_0>, multiply, nullptr}},
 };
 
 }  // namespace octavo::backends::cpu

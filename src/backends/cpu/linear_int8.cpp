@@ -32,16 +32,28 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
   const int64_t chunk = (blocks + num_chunks - 1) / num_chunks;
   const int64_t block_bytes = dtype_traits(a.w->dtype).block_bytes;
   for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
+    const QuantizedBlock* rows = x + task.row * blocks;
+    Int8Multiply product = {task.out,      task.out_stride, rows,   blocks,
+                            task.num_rows, nullptr,         blocks, false};
+    if (task.num_rows <= kernels.few_rows) {
+      kernel.multiply_few(product, {task.weights, blocks, task.next});
+      return;
+    }
     auto* panel = arena.take<std::byte>(chunk * kernels.panel_block_bytes);
+    product.panel = panel;
     for (int64_t block = 0; block < blocks; block += chunk) {
-      const int64_t count = std::min(chunk, blocks - block);
-      const void* rows[kMaxPanel];
+      product.blocks = std::min(chunk, blocks - block);
+      product.x = rows + block;
+      product.accumulate = block > 0;
+      const void* weights[kMaxPanel];
       for (int r = 0; r < kernels.panel; ++r) {
-        rows[r] = static_cast<const std::byte*>(task.weights[r]) + block * block_bytes;
+        weights[r] = static_cast<const std::byte*>(task.weights[r]) + block * block_bytes;
       }
-      kernel.unpack(panel, rows, count);
-      kernel.multiply({task.out, task.out_stride, x + task.row * blocks + block, blocks,
-                       task.num_rows, panel, count, block > 0});
+      // The next panel may be ragged: then a little too much is fetched, which is harmless.
+      const std::byte* next =
+          task.next == nullptr ? nullptr : task.next + block * kernels.panel * block_bytes;
+      kernel.unpack(panel, {weights, product.blocks, next});
+      kernel.multiply(product);
     }
   });
 }

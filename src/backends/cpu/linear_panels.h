@@ -24,6 +24,7 @@ inline constexpr int64_t kLinearThreadBytes = 96 << 10;
 // One panel's work: rows [row, row + num_rows) of x times weight rows of `weights`, into out.
 struct PanelTask {
   const void* weights[kMaxPanel];  // first byte of each weight row
+  const std::byte* next;           // of the panel that this thread computes next, or null
   int64_t row;
   int64_t num_rows;
   float* out;  // `num_rows` rows of a full panel's width
@@ -48,6 +49,7 @@ void for_each_panel(ops::ExecContext& ctx, const ops::LinearArgs& a, int panel, 
         for (int i = 0; i < panel; ++i) {
           task.weights[i] = a.w->row(first + std::min<int64_t>(i, width - 1));
         }
+        task.next = p + 1 < end ? a.w->row(first + panel) : nullptr;
         task.row = row;
         task.num_rows = std::min(kRowBlock, a.x.rows - row);
         float* const out = a.out.row<float>(row) + first;

@@ -71,17 +71,28 @@ struct Int8Multiply {
   bool accumulate;  // go on from the sums in `out`
 };
 
+// The weights of a panel as they lie in the file. `next`, if not null, is as much memory again that
+// will be wanted soon.
+struct Int8Weights {
+  const void* const* rows;
+  int64_t blocks;
+  const void* next;
+};
+
 // One block type. Weight codes are kept with an offset, code = value + zero, where the instruction
 // wants unsigned operands.
 struct Int8Kernel {
   int zero;
-  void (*unpack)(void* panel, const void* const* rows, int64_t blocks);
+  void (*unpack)(void* panel, const Int8Weights&);
   void (*multiply)(const Int8Multiply&);
+  // Both at once without a panel in memory, for 1 to `few_rows` rows of x; the same bits.
+  void (*multiply_few)(const Int8Multiply&, const Int8Weights&);
 };
 
 struct Int8Kernels {
   int panel;
   int panel_block_bytes;  // of an unpacked panel, per block of 32 values
+  int few_rows;           // 0: multiply_few is null
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, int zero);
   Int8Kernel by_type[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
 };
