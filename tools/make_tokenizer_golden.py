@@ -60,10 +60,11 @@ SYMBOLS = list("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") + list(
 CONTRACTIONS = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'T", "'RE", "'Ve", "'M", "'lL",
                 "'D", "'ſ", "'r", "'l", "'x", "''", "’s", "'K", "'İ"]
 CODE = ["for (int i = 0; i < n; ++i) {\n\t\tx[i] += a * y[i];  // axpy\n}\n",
-        "def f(x):\n    return", "<div class=\"a\">&nbsp;</div>", "SELECT * FROM t WHERE a >= 1e-9;",
-        "https://a.b/c?d=1&e=%20", "#include <vector>\r\n", "λx → x²",
-        "{\"k\": [1, 2.5, null]}", "0x1F_FFu64", "C:\\dir\\file", "$HOME/bin && ls -la | wc -l",
-        "\\begin{align} a &= b \\\\ \\end{align}"]
+        "def f(x):\n    return", "<div class=\"a\">&nbsp;</div>",
+        "SELECT * FROM t WHERE a >= 1e-9;", "https://a.b/c?d=1&e=%20",
+        "#include <vector>\r\n", "λx → x²",
+        "{\"k\": [1, 2.5, null]}", "0x1F_FFu64", "C:\\dir\\file",
+        "$HOME/bin && ls -la | wc -l", "\\begin{align} a &= b \\\\ \\end{align}"]
 WORDS = ("the of and to in is you that it he was for on are as with his they at be this have "
          "from or one had by word but not what all were we when your can said there use an "
          "each which she do how their if will up other about out many then them these so some "
