@@ -8,7 +8,6 @@
 namespace octavo::backends::cpu {
 namespace {
 
-constexpr int kPanel = 2 * kLanes;
 constexpr int kTileRows = 6;  // 12 sums, two panel vectors, a broadcast
 
 OCTAVO_INLINE __m512bh as_bf16(IntVec v) {

@@ -1,29 +1,6 @@
 // int8 products with AVX2. vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits
 // with saturation, so that how many of its results may be added there depends on the codes.
 #include <immintrin.h>
-#include <stddef.h>
-
-#include "backends/cpu/simd.h"
-
-namespace octavo::backends::cpu {
-namespace {
-
-// Byte group / 2 of each lane to all its bytes, each then tested for its own bit.
-OCTAVO_INLINE IntVec fifth_bits(IntVec high, int group) {
-  const __m128i lane_start = _mm_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
-  const IntVec from = _mm256_broadcastsi128_si256(
-      _mm_add_epi8(lane_start, _mm_set1_epi8(static_cast<char>(group / 2))));
-  const IntVec bits = set1_int(static_cast<int32_t>(group % 2 == 0 ? 0x08040201u : 0x80402010u));
-  const IntVec set = _mm256_cmpeq_epi8(and_int(_mm256_shuffle_epi8(high, from), bits), bits);
-  return and_int(set, set1_int(0x10101010));
-}
-
-OCTAVO_INLINE IntVec code_of_int8(IntVec values) {
-  return values;  // signed: the products move the sign to the activations
-}
-
-}  // namespace
-}  // namespace octavo::backends::cpu
 
 #include "backends/cpu/int8_unpack.inl"
 
@@ -135,8 +112,13 @@ void multiply(const Int8Multiply& a) {
 }
 
 template <typename Block>
-constexpr Int8Kernel kernel(int zero) {
-  return {zero, unpack<Block>, multiply<Block>, nullptr};
+constexpr Int8Kernel kernel() {
+  // Bytes become signed again: the products move the sign to the activations.
+  if constexpr (kHasBytes<Block>) {
+    constexpr auto kSignBits = static_cast<int32_t>(0x80808080);
+    return {0, unpack<Block, kSignBits>, multiply<Block>, nullptr};
+  }
+  return {kZero<Block>, unpack<Block>, multiply<Block>, nullptr};
 }
 
 }  // namespace
@@ -146,8 +128,8 @@ const Int8Kernels kInt8Avx2 = {
     sizeof(PanelBlock),
     0,
     quantize,
-    {kernel<ops::BlockQ4_0>(8), kernel<ops::BlockQ4_1>(0), kernel<ops::BlockQ5_0>(16),
-     kernel<ops::BlockQ5_1>(0), kernel<ops::BlockQ8_0>(0)},
+    {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
 };
 
 }  // namespace octavo::backends::cpu

@@ -1,29 +1,6 @@
 // int8 products with AVX-512 VNNI: vpdpbusd multiplies unsigned weight codes by signed activations,
 // four of k to a lane, and sums them in 32 bits without saturation.
 #include <immintrin.h>
-#include <stddef.h>
-
-#include "backends/cpu/simd.h"
-
-namespace octavo::backends::cpu {
-namespace {
-
-// Byte group / 2 of each lane to all its bytes, each then tested for its own bit.
-OCTAVO_INLINE IntVec fifth_bits(IntVec high, int group) {
-  const __m128i lane_start = _mm_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
-  const IntVec from =
-      _mm512_broadcast_i32x4(_mm_add_epi8(lane_start, _mm_set1_epi8(static_cast<char>(group / 2))));
-  const auto bits = static_cast<int32_t>(group % 2 == 0 ? 0x08040201u : 0x80402010u);
-  const __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8(high, from), set1_int(bits));
-  return _mm512_maskz_set1_epi8(set, 16);
-}
-
-OCTAVO_INLINE IntVec code_of_int8(IntVec values) {
-  return _mm512_xor_si512(values, _mm512_set1_epi8(static_cast<char>(0x80)));  // value + 128
-}
-
-}  // namespace
-}  // namespace octavo::backends::cpu
 
 #include "backends/cpu/int8_unpack.inl"
 
@@ -151,8 +128,8 @@ void multiply_few(const Int8Multiply& a, const Int8Weights& w) {
 }
 
 template <typename Block>
-constexpr Int8Kernel kernel(int zero) {
-  return {zero, unpack<Block>, multiply<kHasMin<Block>>, multiply_few<Block>};
+constexpr Int8Kernel kernel() {
+  return {kZero<Block>, unpack<Block>, multiply<kHasMin<Block>>, multiply_few<Block>};
 }
 
 }  // namespace
@@ -162,8 +139,8 @@ const Int8Kernels kInt8Avx512Vnni = {
     sizeof(PanelBlock),
     kFewRows,
     quantize,
-    {kernel<ops::BlockQ4_0>(8), kernel<ops::BlockQ4_1>(0), kernel<ops::BlockQ5_0>(16),
-     kernel<ops::BlockQ5_1>(0), kernel<ops::BlockQ8_0>(128)},
+    {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
 };
 
 }  // namespace octavo::backends::cpu

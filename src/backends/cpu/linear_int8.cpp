@@ -9,14 +9,10 @@ namespace {
 // of scales, which stay in L1 beside the activations that stream past.
 constexpr int64_t kChunkBlocks = 24;
 
-// Int8Kernels::by_type is in the order of DType.
-static_assert(static_cast<int>(DType::kQ8_0) - static_cast<int>(DType::kQ4_0) == 4);
-
 }  // namespace
 
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
-  const int type = static_cast<int>(a.w->dtype) - static_cast<int>(DType::kQ4_0);
-  const Int8Kernel& kernel = kernels.by_type[type];
+  const Int8Kernel& kernel = kernels.by_type[quantized_index(a.w->dtype)];
   const int64_t blocks = a.w->cols / ops::kBlockValues;
 
   Arena shared(ctx.workspace, ctx.workspace_bytes);
@@ -49,7 +45,6 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
       for (int r = 0; r < kernels.panel; ++r) {
         weights[r] = static_cast<const std::byte*>(task.weights[r]) + block * block_bytes;
       }
-      // The next panel may be ragged: then a little too much is fetched, which is harmless.
       const std::byte* next =
           task.next == nullptr ? nullptr : task.next + block * kernels.panel * block_bytes;
       kernel.unpack(panel, {weights, product.blocks, next});

@@ -27,13 +27,17 @@ struct FloatMultiply {
   bool accumulate;  // go on from the sums in `out`
 };
 
+// dst[i * panel + r] = value i of rows[r], i < count (whole blocks). There are `panel` row
+// pointers.
+using FloatUnpack = void (*)(float* dst, const void* const* rows, int64_t count);
+
 struct FloatKernels {
   int panel;
 
-  // dst[i * panel + r] = value i of rows[r], i < count. There are `panel` row pointers.
-  void (*unpack_f32)(float* dst, const void* const* rows, int64_t count);
-  void (*unpack_f16)(float* dst, const void* const* rows, int64_t count);
-  void (*unpack_bf16)(float* dst, const void* const* rows, int64_t count);
+  FloatUnpack unpack_f32;
+  FloatUnpack unpack_f16;
+  FloatUnpack unpack_bf16;
+  FloatUnpack unpack_quantized[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
 
   // dst[i] = src[i], i < count.
   void (*widen_f16)(float* dst, const void* src, int64_t count);
