@@ -8,13 +8,15 @@ if(CCACHE_PROGRAM)
 endif()
 
 add_library(octavo_flags INTERFACE)
-target_include_directories(octavo_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(octavo_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 # One binary runs on every x86-64-v2 machine; files with wider instructions name their flags
-# themselves. Contraction is off: a result must not depend on what the compiler fuses. GCC 12 warns of
-# std::string concatenations that are right (-Wrestrict, its bug 105651).
+# themselves. Contraction is off: a result must not depend on what the compiler fuses. GCC 12 warns
+# of std::string concatenations that are right (-Wrestrict, its bug 105651).
 target_compile_options(octavo_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v2 -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow
-    -Wnon-virtual-dtor -Wno-restrict -Wno-missing-field-initializers $<$<BOOL:${OCTAVO_WERROR}>:-Werror>>)
+    -Wnon-virtual-dtor -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+    $<$<BOOL:${OCTAVO_WERROR}>:-Werror>>)
 if(OCTAVO_SANITIZE)
   target_compile_options(octavo_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${OCTAVO_SANITIZE} -fno-omit-frame-pointer
@@ -31,6 +33,8 @@ function(octavo_library NAME)
   target_link_libraries(${NAME} PUBLIC octavo_flags ${ARG_DEPS})
 endfunction()
 
+# A test is labelled by what its name starts with (unit_base: unit); the target tests_<label> builds
+# all tests of a label.
 function(octavo_test NAME)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${NAME} ${ARG_SRCS})
@@ -39,5 +43,10 @@ function(octavo_test NAME)
   target_compile_definitions(${NAME} PRIVATE
     OCTAVO_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" OCTAVO_BINARY="${CMAKE_BINARY_DIR}/octavo")
   add_test(NAME ${NAME} COMMAND ${NAME})
-  set_tests_properties(${NAME} PROPERTIES TIMEOUT 600)
+  string(REGEX REPLACE "_.*" "" label ${NAME})
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT 600 LABELS ${label})
+  if(NOT TARGET tests_${label})
+    add_custom_target(tests_${label})
+  endif()
+  add_dependencies(tests_${label} ${NAME})
 endfunction()

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -65,7 +66,9 @@ inline Status internal_error(std::string m) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  template <typename U = T>
+    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, Status>)
+  Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
     if (std::get<1>(state_).ok()) std::abort();
   }

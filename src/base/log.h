@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 
 #include "base/format.h"
 
@@ -15,15 +16,18 @@ void log_line(LogLevel level, std::string_view message);
 
 template <typename... Args>
 void log_debug(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kDebug)) log_line(LogLevel::kDebug, format(pattern, args...));
+  if (log_enabled(LogLevel::kDebug))
+    log_line(LogLevel::kDebug, octavo::format(pattern, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_info(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kInfo)) log_line(LogLevel::kInfo, format(pattern, args...));
+  if (log_enabled(LogLevel::kInfo))
+    log_line(LogLevel::kInfo, octavo::format(pattern, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_warning(fmt::format_string<Args...> pattern, Args&&... args) {
-  if (log_enabled(LogLevel::kWarning)) log_line(LogLevel::kWarning, format(pattern, args...));
+  if (log_enabled(LogLevel::kWarning))
+    log_line(LogLevel::kWarning, octavo::format(pattern, std::forward<Args>(args)...));
 }
 
 }  // namespace octavo

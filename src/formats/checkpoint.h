@@ -27,7 +27,7 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  virtual std::string_view format() const = 0;  // "gguf"
+  virtual std::string_view format_name() const = 0;  // "gguf"
   virtual const std::string& path() const = 0;
   virtual int64_t file_bytes() const = 0;
 

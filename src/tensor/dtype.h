@@ -18,13 +18,19 @@ enum class DType : uint8_t {
   kI32,
   kI64,
   kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool,
+  kF8E4M3,
+  kF8E5M2,
   kQ4_0,
   kQ4_1,
   kQ5_0,
   kQ5_1,
   kQ8_0,
 };
-inline constexpr int kNumDTypes = 14;
+inline constexpr int kNumDTypes = 20;
 
 struct DTypeTraits {
   std::string_view name;  // e.g. "bfloat16", "q4_1"

@@ -1,9 +1,256 @@
+// Reads a tokenizer from GGUF metadata, checking everything that it says.
 #include "tokenizer/load.h"
 
-namespace octavo::tokenizer {
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
-Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const Json&, const std::string& source) {
-  return unsupported(source + ": no tokenizer is known yet");
+#include "base/check.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/model_tokenizer.h"
+
+namespace octavo::tokenizer {
+namespace {
+
+constexpr size_t kMaxTokens = size_t{1} << 24;  // 60 times the largest in use
+
+// Texts that end a turn in one model family or another. Files often name only one of a model's
+// several; the others are told by their text, but only where the file says that it is a control
+// token.
+constexpr std::string_view kEndOfTurnTexts[] = {
+    "<|eot_id|>",    "<|im_end|>",    "<|end|>",         "<|end_of_text|>",
+    "<|endoftext|>", "<end_of_turn>", "<|eom_id|>",      "</s>",
+    "<|EOT|>",       "<EOT>",         "<|end_of_turn|>", "<|endofturn|>",
+    "<|eot|>",       "<|eom|>",       "<|return|>",      "<｜end▁of▁sentence｜>",
+};
+
+// What the keys are read with: the metadata and where it is from.
+struct Source {
+  const Json& metadata;
+  const std::string& name;
+};
+
+// The id under `key`; kNoToken where the file has none, or one that the vocabulary lacks.
+Result<TokenId> read_token_id(const Source& source, const char* key, const Vocabulary& vocabulary) {
+  if (json_find(source.metadata, key) == nullptr) return kNoToken;
+  const int64_t id = OCTAVO_TRY(json_int(source.metadata, key, source.name));
+  if (id < 0 || id >= static_cast<int64_t>(vocabulary.size())) {
+    log_warning("{}: '{}' is {}, but the vocabulary has {} tokens: ignored", source.name, key, id,
+                vocabulary.size());
+    return kNoToken;
+  }
+  return static_cast<TokenId>(id);
+}
+
+Result<bool> read_flag(const Source& source, const char* key, bool otherwise) {
+  if (json_find(source.metadata, key) == nullptr) return otherwise;
+  return json_bool(source.metadata, key, source.name);
+}
+
+Status read_kinds(const Source& source, Vocabulary& vocabulary) {
+  constexpr const char* kKey = "tokenizer.ggml.token_type";
+  vocabulary.kinds.assign(vocabulary.pieces.size(), TokenKind::kNormal);
+  if (json_find(source.metadata, kKey) == nullptr) return {};
+  const JsonArray& kinds = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+  if (kinds.size() != vocabulary.pieces.size()) {
+    return data_loss(format("{}: '{}' has {} elements for {} tokens", source.name, kKey,
+                            kinds.size(), vocabulary.pieces.size()));
+  }
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    boost::system::error_code error;
+    const auto kind = kinds[i].to_number<int64_t>(error);
+    if (error || kinds[i].is_double() || kind < 0 ||
+        kind > static_cast<int64_t>(TokenKind::kByte)) {
+      return data_loss(format("{}: '{}'[{}] is no kind of token", source.name, kKey, i));
+    }
+    vocabulary.kinds[i] = static_cast<TokenKind>(kind);
+  }
+  return {};
+}
+
+Status read_pieces(const Source& source, Vocabulary& vocabulary) {
+  constexpr const char* kKey = "tokenizer.ggml.tokens";
+  const JsonArray& tokens = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+  if (tokens.empty() || tokens.size() > kMaxTokens) {
+    return data_loss(format("{}: '{}' has {} elements, not 1 to {}", source.name, kKey,
+                            tokens.size(), kMaxTokens));
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i].is_string()) {
+      return data_loss(format("{}: '{}'[{}] is not a string", source.name, kKey, i));
+    }
+    vocabulary.pieces.add(to_view(tokens[i].get_string()));
+  }
+  return {};
+}
+
+// The ids that the file names, and what follows from them.
+Status read_named_tokens(const Source& source, bool add_bos, Vocabulary& vocabulary) {
+  const auto read = [&](const char* key) { return read_token_id(source, key, vocabulary); };
+  vocabulary.bos = OCTAVO_TRY(read("tokenizer.ggml.bos_token_id"));
+  vocabulary.eos = OCTAVO_TRY(read("tokenizer.ggml.eos_token_id"));
+  vocabulary.unknown = OCTAVO_TRY(read("tokenizer.ggml.unknown_token_id"));
+  vocabulary.padding = OCTAVO_TRY(read("tokenizer.ggml.padding_token_id"));
+  const TokenId ends[] = {vocabulary.eos, OCTAVO_TRY(read("tokenizer.ggml.eot_token_id")),
+                          OCTAVO_TRY(read("tokenizer.ggml.eom_token_id"))};
+  const auto named = [](TokenId id) { return id != kNoToken; };
+  std::copy_if(std::begin(ends), std::end(ends), std::back_inserter(vocabulary.stop_ids), named);
+  if (json_find(source.metadata, "tokenizer.ggml.token_type") == nullptr) {
+    // A file that does not say which tokens are control tokens means at least these.
+    for (const TokenId id : {vocabulary.bos, ends[0], ends[1], ends[2]}) {
+      if (named(id)) vocabulary.kinds[static_cast<size_t>(id)] = TokenKind::kControl;
+    }
+  }
+  const auto read_add = [&](const char* key, bool otherwise, TokenId id) -> Result<bool> {
+    const bool add = OCTAVO_TRY(read_flag(source, key, otherwise));
+    if (add && id == kNoToken) log_warning("{}: '{}' without such a token", source.name, key);
+    return add && id != kNoToken;
+  };
+  vocabulary.add_bos =
+      OCTAVO_TRY(read_add("tokenizer.ggml.add_bos_token", add_bos, vocabulary.bos));
+  vocabulary.add_eos = OCTAVO_TRY(read_add("tokenizer.ggml.add_eos_token", false, vocabulary.eos));
+  return {};
+}
+
+void add_known_stops(const Source& source, Vocabulary& vocabulary) {
+  std::vector<TokenId>& stops = vocabulary.stop_ids;
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (vocabulary.is_control(id) &&
+        std::find(std::begin(kEndOfTurnTexts), std::end(kEndOfTurnTexts), vocabulary.pieces[i]) !=
+            std::end(kEndOfTurnTexts)) {
+      stops.push_back(id);
+    }
+  }
+  std::sort(stops.begin(), stops.end());
+  stops.erase(std::unique(stops.begin(), stops.end()), stops.end());
+  for (const TokenId id : stops) {
+    log_debug("{}: token {} '{}' ends an answer", source.name, id,
+              vocabulary.pieces[static_cast<size_t>(id)]);
+  }
+}
+
+// What each token stands for, spelled in the alphabet of byte-level vocabularies. Control and
+// user-defined tokens are spelled as they are.
+void fill_byte_level_bytes(Vocabulary& vocabulary) {
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string_view piece = vocabulary.pieces[i];
+    const bool as_it_is = vocabulary.is_control(id) || vocabulary.is_user_defined(id);
+    const auto bytes = as_it_is ? std::nullopt : bytes_of_spelling(piece);
+    vocabulary.bytes.add(bytes ? std::string_view(*bytes) : piece);
+    if (bytes && !bytes->empty()) vocabulary.text_tokens.push_back(id);
+  }
+}
+
+// The tokens by their spelling.
+StringIndex index_pieces(const Source& source, const Vocabulary& vocabulary) {
+  StringIndex index(vocabulary.pieces, vocabulary.size());
+  size_t duplicates = 0;
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    if (!index.insert(static_cast<TokenId>(i))) ++duplicates;
+  }
+  if (duplicates != 0) {
+    log_warning("{}: {} tokens are spelled like another: the last of each is used", source.name,
+                duplicates);
+  }
+  return index;
+}
+
+// A merge is written "A B"; A may itself start with a space.
+Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabulary) {
+  constexpr const char* kKey = "tokenizer.ggml.merges";
+  const JsonArray& merges = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+  const StringIndex index = index_pieces(source, vocabulary);
+  MergeTable table(merges.size());
+  size_t forbidden = 0;
+  std::string joined;
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const std::string_view text =
+        merges[i].is_string() ? to_view(merges[i].get_string()) : std::string_view();
+    const size_t space = text.find(' ', 1);
+    if (space == std::string_view::npos || space + 1 == text.size()) {
+      return data_loss(
+          format("{}: '{}'[{}] is not two tokens with a space between", source.name, kKey, i));
+    }
+    joined.assign(text).erase(space, 1);
+    const std::string_view parts[] = {text.substr(0, space), text.substr(space + 1), joined};
+    TokenId ids[3];
+    for (size_t part = 0; part < 3; ++part) {
+      ids[part] = index.find(parts[part]);
+      if (ids[part] == kNoToken) {
+        return data_loss(format("{}: '{}'[{}]: '{}' is not in the vocabulary", source.name, kKey, i,
+                                parts[part]));
+      }
+    }
+    if (vocabulary.is_control(ids[2])) {
+      ++forbidden;  // plain text must not be able to spell a control token
+    } else {
+      table.insert(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
+    }
+  }
+  if (forbidden != 0) {
+    log_warning("{}: {} merges that make control tokens are ignored", source.name, forbidden);
+  }
+  return table;
+}
+
+Result<const PreTokenizer*> read_pre_tokenizer(const Source& source) {
+  constexpr const char* kKey = "tokenizer.ggml.pre";
+  std::string name = "default";
+  if (json_find(source.metadata, kKey) == nullptr) {
+    log_warning("{}: '{}' is missing: text may be cut otherwise than the model was trained with",
+                source.name, kKey);
+  } else {
+    name = OCTAVO_TRY(json_string(source.metadata, kKey, source.name));
+  }
+  const PreTokenizer* pre_tokenizer = find_pre_tokenizer(name);
+  if (pre_tokenizer == nullptr) {
+    return unsupported(format("{}: pre-tokenizer '{}' is not supported", source.name, name));
+  }
+  return pre_tokenizer;
+}
+
+Result<ChatTemplate> read_chat_template(const Source& source) {
+  for (const char* key : {"tokenizer.chat_template", "tokenizer.chat_template.default"}) {
+    if (json_find(source.metadata, key) == nullptr) continue;
+    const std::string text = OCTAVO_TRY(json_string(source.metadata, key, source.name));
+    Result<ChatTemplate> parsed = ChatTemplate::parse(text);
+    if (parsed.ok()) return parsed;
+    Status error(parsed.status().code(), source.name + ": " + parsed.status().message());
+    log_warning("{}", error.message());
+    return error;
+  }
+  return unsupported(source.name + ": the model has no chat template");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const Json& metadata,
+                                                       const std::string& source_name) {
+  const Source source{metadata, source_name};
+  const std::string model = OCTAVO_TRY(json_string(metadata, "tokenizer.ggml.model", source_name));
+  if (model != "gpt2") {
+    return unsupported(format("{}: tokenizer model '{}' is not supported", source_name, model));
+  }
+  const PreTokenizer& pre_tokenizer = *OCTAVO_TRY(read_pre_tokenizer(source));
+  auto vocabulary = std::make_unique<Vocabulary>();
+  OCTAVO_TRY(read_pieces(source, *vocabulary));
+  OCTAVO_TRY(read_kinds(source, *vocabulary));
+  OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, *vocabulary));
+  add_known_stops(source, *vocabulary);
+  fill_byte_level_bytes(*vocabulary);
+  MergeTable merges = OCTAVO_TRY(read_merges(source, *vocabulary));
+
+  BpeModel bpe(*vocabulary, std::move(merges), pre_tokenizer.ignore_merges);
+  log_debug("{}: {} tokens, {} of 256 bytes without one", source_name, vocabulary->size(),
+            bpe.missing_bytes());
+  auto text_model = std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe));
+  return std::unique_ptr<Tokenizer>(std::make_unique<ModelTokenizer>(
+      std::move(vocabulary), std::move(text_model), read_chat_template(source)));
 }
 
 }  // namespace octavo::tokenizer

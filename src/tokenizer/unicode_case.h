@@ -1,4 +1,4 @@
-// Case mapping and character classes as Python's str has them. The only wrapper of utf8proc here.
+// Full case mapping and the character classes that Python's str has.
 #pragma once
 
 #include <string>

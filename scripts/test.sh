@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Everything that CI runs, from a fresh clone on a bare Debian 12 on. Each stage writes to
+# build/logs/ and is shown only when it fails; the last line counts the tests of all stages.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+mkdir -p build/logs
+
+# --- stages -----------------------------------------------------------------------------------
+
+setup() { scripts/setup.sh --dev; }
+model() { scripts/fetch_model.sh; }
+format() { tools/check.sh format; }
+layout() { tools/check.sh layout; }
+cpu_build() { tools/check.sh build; }
+cpu_test() { tools/check.sh test; }
+
+asan() {
+  cmake --preset cpu-asan
+  cmake --build build/cpu-asan --target $(test_targets cpu-asan unit kernels)
+  ctest --test-dir build/cpu-asan --output-on-failure -L '^(unit|kernels)$'
+}
+
+# What threads share is in base/ so far.
+tsan() {
+  cmake --preset cpu-tsan
+  cmake --build build/cpu-tsan --target unit_base
+  # GCC 12's ThreadSanitizer does not know the address layout of newer kernels' randomisation.
+  local without_aslr=(setarch "$(uname -m)" --addr-no-randomize)
+  "${without_aslr[@]}" true 2>/dev/null || without_aslr=()
+  "${without_aslr[@]}" ctest --test-dir build/cpu-tsan --output-on-failure -R '^unit_base$'
+}
+
+fuzz() {
+  cmake --preset cpu-fuzz
+  cmake --build build/cpu-fuzz --target fuzz_all
+  local target name corpus seeds work=build/cpu-fuzz/work
+  mkdir -p $work
+  for target in build/cpu-fuzz/fuzz/*; do
+    name=$(basename "$target")
+    corpus=("$work/$name")
+    for seeds in tests/fuzz/seeds/$name build/cpu-fuzz/seeds/$name; do
+      [[ ! -d $seeds ]] || corpus+=("$seeds")
+    done
+    mkdir -p "${corpus[0]}"
+    echo "fuzzing $name"
+    "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="$work/$name-" "${corpus[@]}"
+  done
+}
+
+cuda() {
+  cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON
+  cmake --build build/cuda --target octavo $(test_targets cuda gpu)
+  if ldd build/cuda/octavo | grep -E 'libcuda|libcudart'; then
+    echo "octavo must start on a machine without NVIDIA's libraries"
+    return 1
+  fi
+  build/cuda/octavo doctor
+  ctest --test-dir build/cuda --output-on-failure -L '^gpu$'
+}
+
+clang_tidy() {
+  local base files
+  base=$(git merge-base HEAD main 2>/dev/null) || base=""
+  if [[ -z $base || $base == "$(git rev-parse HEAD)" ]]; then
+    base=$(git rev-parse --quiet --verify HEAD~1) || base=""
+  fi
+  if [[ -z $base ]]; then
+    echo "no history here to tell what changed: skipped"
+    return 0
+  fi
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- \
+    'src/*.cpp' ':!src/backends/cuda')
+  [[ ${#files[@]} -gt 0 ]] || return 0
+  echo "looking at ${#files[@]} files changed since $base"
+  printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-16 --quiet -p build/cpu
+}
+
+# --- the runner ---------------------------------------------------------------------------------
+
+# The targets tests_<label> that exist in a build folder.
+test_targets() {
+  local preset=$1 label
+  shift
+  for label in "$@"; do
+    if cmake --build "build/$preset" --target help | grep -q "^tests_$label:"; then
+      echo "tests_$label"
+    fi
+  done
+}
+
+passed=0
+failed=0
+failed_stages=()
+status=0 # of the last stage
+
+# stage NAME: runs the function of that name, adds up what ctest counted. Must not be called in a
+# condition: the shell would ignore `set -e` in the stage, and lose a failure in its middle.
+stage() {
+  local name=$1 log=build/logs/$1.log start=$SECONDS good bad
+  (
+    set -e
+    "$name"
+  ) </dev/null >"$log" 2>&1
+  status=$?
+  read -r good bad < <(awk '/tests? passed, [0-9]+ tests? failed out of/ {
+      for (i = 1; i < NF; ++i) if ($i == "passed,") bad += $(i + 1)
+      total += $NF
+    } END { print total - bad, bad + 0 }' "$log")
+  if [[ $status -ne 0 ]]; then
+    tail -n 100 "$log"
+    [[ $bad -gt 0 ]] || bad=1 # the stage itself
+    failed_stages+=("$name")
+  fi
+  passed=$((passed + good))
+  failed=$((failed + bad))
+  printf 'test: %-10s %-6s %4d s   %d passed, %d failed\n' \
+    "$name" "$([[ $status -eq 0 ]] && echo ok || echo FAILED)" $((SECONDS - start)) "$good" "$bad"
+}
+
+stage setup
+if [[ $status -eq 0 ]]; then
+  stage model
+  stage format
+  stage layout
+  stage cpu_build
+  if [[ $status -eq 0 ]]; then
+    stage cpu_test
+    stage clang_tidy
+  fi
+  stage asan
+  stage tsan
+  stage fuzz
+  if [[ -x /usr/local/cuda/bin/nvcc ]] || command -v nvcc >/dev/null; then
+    stage cuda
+  else
+    echo "test: no nvcc here: the CUDA backend was not compiled"
+  fi
+fi
+
+[[ ${#failed_stages[@]} -eq 0 ]] || echo "test: failed: ${failed_stages[*]}; see build/logs/"
+echo "test: $SECONDS s in all"
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,340 @@
+// Attention as small matrix products: for a KV head, all query heads of its group and all query
+// rows of a chunk share each key and value that is read. Positions are reduced in tiles of 256,
+// merged left to right; since each query's sums run by themselves in lanes, its result does not
+// depend on which queries are computed beside it, on threads, or on chunking.
+#include "backends/cpu/attention.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/workspace.h"
+#include "base/thread_pool.h"
+
+namespace octavo::backends::cpu {
+namespace {
+
+using ops::AttentionArgs;
+using ops::kAttentionTile;
+
+constexpr int64_t kMaxQueries = 64;         // computed together; the scores of a tile are 64 KB
+constexpr int64_t kValueChunk = 64;         // value rows widened at a time: 16 KB at head_dim 64
+constexpr int64_t kPartialBytes = 4 << 20;  // for tiles that are computed out of order
+constexpr int64_t kMinWork = 1 << 17;  // products below which waking other threads does not pay
+
+// Running softmax sums of the queries of a unit: exp-weighted values relative to `max`.
+struct Sums {
+  float* max;     // [queries]
+  float* sum;     // [queries]; 0: nothing yet
+  float* values;  // [queries, padded head_dim]
+};
+
+// Consecutive queries of one sequence and KV head; query i is row i / group, head i % group of the
+// group.
+struct Unit {
+  int64_t sequence;
+  int64_t kv_head;
+  int64_t begin;
+  int64_t count;
+  int64_t length;  // positions that any of them sees
+};
+
+struct Scratch {
+  float* q;       // [kMaxQueries, head_dim], scaled
+  float* scores;  // [kMaxQueries, kAttentionTile]
+  float* panel;   // unpacked keys [head_dim, panel] or values [kValueChunk, padded]
+  Sums tile;
+  Sums total;
+};
+
+class Attention {
+ public:
+  Attention(const AttentionArgs& a, const FloatKernels& kernels)
+      : a_(a),
+        kernels_(kernels),
+        group_(a.num_heads / a.kv.num_kv_heads),
+        head_dim_(a.kv.head_dim),
+        padded_(round_up(head_dim_, kernels.panel)) {}
+
+  void run(ops::ExecContext& ctx);
+
+ private:
+  Unit unit(int64_t index) const;
+  int64_t query_rows(int64_t s) const {
+    return a_.batch.cu_seqlens_q[s + 1] - a_.batch.cu_seqlens_q[s];
+  }
+  // Positions that query `i` of sequence `s` sees.
+  int64_t visible(int64_t s, int64_t i) const {
+    return a_.batch.seq_lens[s] - query_rows(s) + i / group_ + 1;
+  }
+  int64_t row_of(int64_t s, int64_t i) const { return a_.batch.cu_seqlens_q[s] + i / group_; }
+  int64_t column_of(const Unit& u, int64_t i) const {
+    return (u.kv_head * group_ + i % group_) * head_dim_;
+  }
+  const std::byte* cached(const void* cache, const Unit& u, int64_t position) const;
+
+  Sums take_sums(Arena& arena, int64_t queries) const;
+  Scratch take_scratch(Arena& arena) const;
+  void load_queries(const Unit& u, Scratch& scratch) const;
+  void compute_scores(const Unit& u, int64_t begin, int64_t count, Scratch& scratch) const;
+  void weigh_values(const Unit& u, int64_t begin, int64_t count, Scratch& scratch,
+                    float* values) const;
+  void compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const;
+  void reset(const Sums& sums, int64_t queries) const;
+  void merge(const Sums& total, const Sums& tile, int64_t queries) const;
+  void write(const Unit& u, const Sums& total) const;
+
+  void run_units(ThreadPool& pool, Arena shared) const;
+  bool run_tiles(ThreadPool& pool, Arena shared) const;
+
+  const AttentionArgs& a_;
+  const FloatKernels& kernels_;
+  int64_t group_;
+  int64_t head_dim_;
+  int64_t padded_;  // head_dim in whole panels
+  int64_t num_units_ = 0;
+  int64_t max_length_ = 0;
+  int32_t* first_unit_ = nullptr;  // [num_seqs + 1]
+};
+
+Unit Attention::unit(int64_t index) const {
+  const int32_t* after = std::upper_bound(first_unit_, first_unit_ + a_.batch.num_seqs + 1, index);
+  const int64_t s = after - first_unit_ - 1;
+  const int64_t queries = query_rows(s) * group_;
+  const int64_t chunks = (queries + kMaxQueries - 1) / kMaxQueries;
+  const int64_t local = index - first_unit_[s];
+  const int64_t begin = local % chunks * kMaxQueries;
+  const int64_t count = std::min(kMaxQueries, queries - begin);
+  return {s, local / chunks, begin, count, visible(s, begin + count - 1)};
+}
+
+const std::byte* Attention::cached(const void* cache, const Unit& u, int64_t position) const {
+  const ops::PagedKv& kv = a_.kv;
+  const int64_t block =
+      a_.batch.block_table[u.sequence * a_.batch.block_table_stride + position / kv.block_size];
+  const int64_t row =
+      (block * kv.num_kv_heads + u.kv_head) * kv.block_size + position % kv.block_size;
+  return static_cast<const std::byte*>(cache) + dtype_bytes(kv.dtype, row * head_dim_);
+}
+
+Sums Attention::take_sums(Arena& arena, int64_t queries) const {
+  return {arena.take<float>(queries), arena.take<float>(queries),
+          arena.take<float>(queries * padded_)};
+}
+
+Scratch Attention::take_scratch(Arena& arena) const {
+  Scratch s;
+  s.q = arena.take<float>(kMaxQueries * head_dim_);
+  s.scores = arena.take<float>(kMaxQueries * kAttentionTile);
+  s.panel = arena.take<float>(kValueChunk * padded_);
+  s.tile = take_sums(arena, kMaxQueries);
+  s.total = take_sums(arena, kMaxQueries);
+  return s;
+}
+
+void Attention::load_queries(const Unit& u, Scratch& scratch) const {
+  for (int64_t i = 0; i < u.count; ++i) {
+    const int64_t query = u.begin + i;
+    const float* src = a_.q.row<float>(row_of(u.sequence, query)) + column_of(u, query);
+    float* dst = scratch.q + i * head_dim_;
+    for (int64_t d = 0; d < head_dim_; ++d) dst[d] = src[d] * a_.scale;
+  }
+}
+
+// scores[i, j] = q[i] · key[begin + j], j < count.
+void Attention::compute_scores(const Unit& u, int64_t begin, int64_t count,
+                               Scratch& scratch) const {
+  const auto unpack = a_.kv.dtype == DType::kF32   ? kernels_.unpack_f32
+                      : a_.kv.dtype == DType::kF16 ? kernels_.unpack_f16
+                                                   : kernels_.unpack_bf16;
+  for (int64_t j = 0; j < count; j += kernels_.panel) {
+    const void* keys[kMaxPanel];
+    for (int r = 0; r < kernels_.panel; ++r) {
+      keys[r] = cached(a_.kv.k, u, begin + std::min(j + r, count - 1));
+    }
+    unpack(scratch.panel, keys, head_dim_);
+    kernels_.multiply({scratch.scores + j, kAttentionTile, scratch.q, head_dim_, u.count,
+                       scratch.panel, kernels_.panel, head_dim_, false});
+  }
+}
+
+// values[i, :] = sum over j < count of scores[i, j] * value[begin + j, :].
+void Attention::weigh_values(const Unit& u, int64_t begin, int64_t count, Scratch& scratch,
+                             float* values) const {
+  for (int64_t j = 0; j < count; j += kValueChunk) {
+    const int64_t chunk = std::min(kValueChunk, count - j);
+    for (int64_t r = 0; r < chunk; ++r) {
+      float* dst = scratch.panel + r * padded_;
+      const std::byte* src = cached(a_.kv.v, u, begin + j + r);
+      if (a_.kv.dtype == DType::kF32) {
+        std::memcpy(dst, src, head_dim_ * sizeof(float));
+      } else if (a_.kv.dtype == DType::kF16) {
+        kernels_.widen_f16(dst, src, head_dim_);
+      } else {
+        kernels_.widen_bf16(dst, src, head_dim_);
+      }
+      std::fill(dst + head_dim_, dst + padded_, 0.0f);
+    }
+    for (int64_t d = 0; d < padded_; d += kernels_.panel) {
+      kernels_.multiply({values + d, padded_, scratch.scores + j, kAttentionTile, u.count,
+                         scratch.panel + d, padded_, chunk, j > 0});
+    }
+  }
+}
+
+void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const {
+  const int64_t begin = tile * kAttentionTile;
+  const int64_t count = std::min(kAttentionTile, u.length - begin);
+  compute_scores(u, begin, count, scratch);
+  for (int64_t i = 0; i < u.count; ++i) {
+    float* scores = scratch.scores + i * kAttentionTile;
+    const int64_t seen = std::min(count, visible(u.sequence, u.begin + i) - begin);
+    if (seen > 0) {
+      kernels_.softmax(scores, seen, count, &out.max[i], &out.sum[i]);
+    } else {
+      std::fill(scores, scores + count, 0.0f);
+      out.sum[i] = 0;
+    }
+  }
+  weigh_values(u, begin, count, scratch, out.values);
+}
+
+void Attention::reset(const Sums& sums, int64_t queries) const {
+  std::fill(sums.max, sums.max + queries, -std::numeric_limits<float>::infinity());
+  std::fill(sums.sum, sums.sum + queries, 0.0f);
+  std::fill(sums.values, sums.values + queries * padded_, 0.0f);
+}
+
+void Attention::merge(const Sums& total, const Sums& tile, int64_t queries) const {
+  for (int64_t i = 0; i < queries; ++i) {
+    if (tile.sum[i] == 0) continue;  // the query ends before this tile
+    const float max = std::max(total.max[i], tile.max[i]);
+    const float old_factor = std::exp(total.max[i] - max);
+    const float new_factor = std::exp(tile.max[i] - max);
+    float* values = total.values + i * padded_;
+    const float* added = tile.values + i * padded_;
+    for (int64_t d = 0; d < padded_; ++d) {
+      values[d] = values[d] * old_factor + added[d] * new_factor;
+    }
+    total.sum[i] = total.sum[i] * old_factor + tile.sum[i] * new_factor;
+    total.max[i] = max;
+  }
+}
+
+void Attention::write(const Unit& u, const Sums& total) const {
+  for (int64_t i = 0; i < u.count; ++i) {
+    const int64_t query = u.begin + i;
+    float* out = a_.out.row<float>(row_of(u.sequence, query)) + column_of(u, query);
+    const float factor = 1 / total.sum[i];
+    // Adding zero makes -0 into 0: whether a masked position was multiplied in must not show.
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      out[d] = total.values[i * padded_ + d] * factor + 0.0f;
+    }
+  }
+}
+
+// Threads take whole units, the longest (the last rows of a prompt) first.
+void Attention::run_units(ThreadPool& pool, Arena shared) const {
+  const int num_threads = pool.num_threads();
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
+  std::atomic<int64_t> next{num_units_};
+  const auto work = [&](int64_t thread) {
+    Arena arena(scratch_memory + thread * scratch_bytes, scratch_bytes);
+    Scratch scratch = take_scratch(arena);
+    for (int64_t i = next.fetch_sub(1) - 1; i >= 0; i = next.fetch_sub(1) - 1) {
+      const Unit u = unit(i);
+      load_queries(u, scratch);
+      reset(scratch.total, u.count);
+      for (int64_t tile = 0; tile * kAttentionTile < u.length; ++tile) {
+        compute_tile(u, tile, scratch, scratch.tile);
+        merge(scratch.total, scratch.tile, u.count);
+      }
+      write(u, scratch.total);
+    }
+  };
+  if (max_length_ * a_.batch.num_tokens * a_.num_heads * head_dim_ < kMinWork) return work(0);
+  pool.parallel_for(num_threads, 1, [&](int64_t, int64_t, int thread) { work(thread); });
+}
+
+// Few units (a single sequence that is decoded): threads share the tiles of a unit. Each round
+// computes as many tiles as there is room for and then merges them, in the same order as above.
+// False where the room does not suffice.
+bool Attention::run_tiles(ThreadPool& pool, Arena shared) const {
+  const int num_threads = pool.num_threads();
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
+
+  const int64_t queries = std::min(kMaxQueries, a_.batch.num_tokens * group_);
+  const int64_t sums_bytes =
+      2 * round_up(queries * 4, kCacheLine) + round_up(queries * padded_ * 4, kCacheLine);
+  const int64_t room = std::min(shared.left_bytes(), kPartialBytes) / sums_bytes / num_units_;
+  const int64_t num_tiles = (max_length_ + kAttentionTile - 1) / kAttentionTile;
+  const int64_t round_tiles = std::min(num_tiles, room - 1);
+  if (round_tiles < 1) return false;
+
+  auto* memory = shared.take<std::byte>(num_units_ * (round_tiles + 1) * sums_bytes);
+  // Slot round_tiles of a unit holds its total.
+  const auto sums = [&](int64_t unit_index, int64_t slot) {
+    Arena arena(memory + (unit_index * (round_tiles + 1) + slot) * sums_bytes, sums_bytes);
+    return take_sums(arena, queries);
+  };
+  for (int64_t i = 0; i < num_units_; ++i) reset(sums(i, round_tiles), unit(i).count);
+  for (int64_t first = 0; first < num_tiles; first += round_tiles) {
+    const int64_t tiles = std::min(round_tiles, num_tiles - first);
+    pool.parallel_for(num_units_ * tiles, 1, [&](int64_t begin, int64_t end, int thread) {
+      Arena arena(scratch_memory + thread * scratch_bytes, scratch_bytes);
+      Scratch scratch = take_scratch(arena);
+      for (int64_t item = begin; item < end; ++item) {
+        const Unit u = unit(item / tiles);
+        const int64_t tile = first + item % tiles;
+        if (tile * kAttentionTile >= u.length) continue;
+        load_queries(u, scratch);
+        compute_tile(u, tile, scratch, sums(item / tiles, item % tiles));
+      }
+    });
+    for (int64_t i = 0; i < num_units_; ++i) {
+      const Unit u = unit(i);
+      for (int64_t t = 0; t < tiles && (first + t) * kAttentionTile < u.length; ++t) {
+        merge(sums(i, round_tiles), sums(i, t), u.count);
+      }
+    }
+  }
+  for (int64_t i = 0; i < num_units_; ++i) write(unit(i), sums(i, round_tiles));
+  return true;
+}
+
+void Attention::run(ops::ExecContext& ctx) {
+  const ops::SequenceBatch& batch = a_.batch;
+  Arena shared(ctx.workspace, ctx.workspace_bytes);
+  first_unit_ = shared.take<int32_t>(batch.num_seqs + 1);
+  for (int64_t s = 0; s < batch.num_seqs; ++s) {
+    const int64_t chunks = (query_rows(s) * group_ + kMaxQueries - 1) / kMaxQueries;
+    first_unit_[s] = static_cast<int32_t>(num_units_);
+    num_units_ += chunks * a_.kv.num_kv_heads;
+    max_length_ = std::max<int64_t>(max_length_, batch.seq_lens[s]);
+  }
+  first_unit_[batch.num_seqs] = static_cast<int32_t>(num_units_);
+
+  const int num_threads = ctx.pool->num_threads();
+  const bool few_units = num_threads > 1 && num_units_ < 2 * num_threads;
+  if (few_units && max_length_ > kAttentionTile && run_tiles(*ctx.pool, shared)) return;
+  run_units(*ctx.pool, shared);
+}
+
+}  // namespace
+
+void attention(ops::ExecContext& ctx, const AttentionArgs& args, const FloatKernels& kernels) {
+  if (args.batch.num_tokens > 0) Attention(args, kernels).run(ctx);
+}
+
+int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads) {
+  const int64_t padded = round_up(max_head_dim, kMaxPanel);
+  const int64_t sums = 2 * kMaxQueries + kMaxQueries * padded;
+  const int64_t floats =
+      kMaxQueries * padded + kMaxQueries * kAttentionTile + kValueChunk * padded + 2 * sums;
+  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kPartialBytes;
+}
+
+}  // namespace octavo::backends::cpu

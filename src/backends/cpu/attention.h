@@ -1,0 +1,14 @@
+// Attention over the block table on the CPU.
+#pragma once
+
+#include "backends/cpu/micro_kernels.h"
+#include "ops/ops.h"
+
+namespace octavo::backends::cpu {
+
+void attention(ops::ExecContext& ctx, const ops::AttentionArgs& args, const FloatKernels& kernels);
+
+// Workspace for calls with head_dim <= max_head_dim.
+int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads);
+
+}  // namespace octavo::backends::cpu

@@ -1,0 +1,20 @@
+// Host memory as a Device.
+#pragma once
+
+#include "tensor/device.h"
+
+namespace octavo::backends::cpu {
+
+class CpuDevice : public Device {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  bool host_accessible() const override { return true; }
+  Result<Buffer> allocate(int64_t size_bytes, std::string_view what) override;
+  void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
+  void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) override;
+};
+
+// Lives as long as the process.
+CpuDevice& cpu_device();
+
+}  // namespace octavo::backends::cpu

@@ -1,0 +1,196 @@
+// The float micro-kernels, written over simd.h and included by one file per instruction set.
+#include "backends/cpu/micro_kernels.h"
+#include "backends/cpu/quant_unpack.inl"
+#include "backends/cpu/simd.h"
+
+namespace octavo::backends::cpu {
+namespace {
+
+// Rows of the register tile: 2 * kTileRows sums, two panel vectors and a broadcast fit 16 registers
+// (AVX-512 has 32, but 12 sums already hide the latency of its two 4-cycle FMA pipes).
+constexpr int kTileRows = 6;
+
+enum class Format { kF32, kF16, kBF16 };
+template <Format kFormat>
+constexpr int kValueBytes = kFormat == Format::kF32 ? 4 : 2;
+
+template <Format kFormat>
+OCTAVO_INLINE Vec load_values(const void* p) {
+  if constexpr (kFormat == Format::kF32) return load(static_cast<const float*>(p));
+  if constexpr (kFormat == Format::kF16) return load_f16(p);
+  return load_bf16(p);
+}
+
+template <Format kFormat>
+void widen(float* dst, const void* src, int64_t count) {
+  const char* p = static_cast<const char*>(src);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    store(dst + i, load_values<kFormat>(p + i * kValueBytes<kFormat>));
+  }
+  if (i == count) return;
+  const size_t rest = static_cast<size_t>(count - i);
+  char bytes[kLanes * sizeof(float)] = {};
+  float values[kLanes];
+  memcpy(bytes, p + i * kValueBytes<kFormat>, rest * kValueBytes<kFormat>);
+  store(values, load_values<kFormat>(bytes));
+  memcpy(dst + i, values, rest * sizeof(float));
+}
+
+// Word `w` of every row is one value, or two of 16 bits.
+template <Format kFormat>
+OCTAVO_INLINE void store_word(float* dst, IntVec w) {
+  if constexpr (kFormat == Format::kF32) {
+    store(dst, from_bits(w));
+  } else if constexpr (kFormat == Format::kBF16) {
+    store(dst, from_bits(shift_left<16>(w)));
+    store(dst + kPanel, from_bits(and_int(w, set1_int(static_cast<int32_t>(0xFFFF0000)))));
+  } else {
+    store(dst, half_to_float(w));
+    store(dst + kPanel, half_to_float(shift_right<16>(w)));
+  }
+}
+
+template <Format kFormat>
+void unpack(float* dst, const void* const* rows, int64_t count) {
+  constexpr int kWordValues = 4 / kValueBytes<kFormat>;
+  constexpr int kStep = 4 * kWordValues;
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    for (int half = 0; half < 2; ++half) {
+      IntVec words[4];
+      load_transposed(words, rows + half * kLanes, i * kValueBytes<kFormat>);
+      for (int w = 0; w < 4; ++w) {
+        store_word<kFormat>(dst + (i + w * kWordValues) * kPanel + half * kLanes, words[w]);
+      }
+    }
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < kPanel; ++r) {
+      const char* p = static_cast<const char*>(rows[r]) + i * kValueBytes<kFormat>;
+      widen<kFormat>(dst + i * kPanel + r, p, 1);
+    }
+  }
+}
+
+template <typename Block>
+void unpack_quantized(float* dst, const void* const* rows, int64_t count) {
+  for (int64_t b = 0; b < count / ops::kBlockValues; ++b) {
+    for (int lane = 0; lane < kPanel; lane += kLanes) {
+      const LaneBlock in =
+          unpack_lanes<Block>(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      float* values = dst + b * ops::kBlockValues * kPanel + lane;
+      for (int g = 0; g < kGroups; ++g) {
+        const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]),
+                                 shift_right<16>(in.codes[g]), shift_right<24>(in.codes[g])};
+        for (int i = 0; i < 4; ++i) {
+          const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kZero<Block>);
+          store(values + (4 * g + i) * kPanel, fma(code, in.d, in.m));
+        }
+      }
+    }
+  }
+}
+
+template <int kRows>
+OCTAVO_INLINE void multiply_tile(const FloatMultiply& a, int64_t row) {
+  const float* x = a.x + row * a.x_stride;
+  float* out = a.out + row * a.out_stride;
+  Vec sums[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < 2; ++v) {
+      sums[r][v] = a.accumulate ? load(out + r * a.out_stride + v * kLanes) : set1(0);
+    }
+  }
+  const float* panel = a.panel;
+  for (int64_t k = 0; k < a.k; ++k, panel += a.panel_stride) {
+    const Vec w0 = load(panel);
+    const Vec w1 = load(panel + kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Vec value = set1(x[r * a.x_stride + k]);
+      sums[r][0] = fma(value, w0, sums[r][0]);
+      sums[r][1] = fma(value, w1, sums[r][1]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < 2; ++v) store(out + r * a.out_stride + v * kLanes, sums[r][v]);
+  }
+}
+
+template <int kRows>
+void multiply_rest(const FloatMultiply& a, int64_t row) {
+  if constexpr (kRows > 0) {
+    if (a.rows - row == kRows) {
+      multiply_tile<kRows>(a, row);
+    } else {
+      multiply_rest<kRows - 1>(a, row);
+    }
+  }
+}
+
+void multiply(const FloatMultiply& a) {
+  int64_t row = 0;
+  for (; row + kTileRows <= a.rows; row += kTileRows) multiply_tile<kTileRows>(a, row);
+  multiply_rest<kTileRows - 1>(a, row);
+}
+
+void softmax(float* scores, int64_t count, int64_t padded, float* max_out, float* sum_out) {
+  const int64_t whole = count / kLanes * kLanes;
+  float top = scores[0];
+  Vec tops = set1(top);
+  for (int64_t i = 0; i < whole; i += kLanes) tops = max(tops, load(scores + i));
+  top = max_lanes(tops);
+  for (int64_t i = whole; i < count; ++i) top = scores[i] > top ? scores[i] : top;
+
+  // Lane i % kLanes sums its positions in order, whatever the count: zeros behind change nothing.
+  for (int64_t i = count; i < padded; ++i) scores[i] = 0;
+  Vec sums = set1(0);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    float rest[kLanes] = {};
+    Vec e = exp(load(scores + i) - set1(top));
+    if (i + kLanes > count) {
+      store(rest, e);
+      for (int64_t j = count - i; j < kLanes; ++j) rest[j] = 0;
+      e = load(rest);
+    }
+    store(scores + i, e);
+    sums = sums + e;
+  }
+  *max_out = top;
+  *sum_out = sum_lanes(sums);
+}
+
+OCTAVO_INLINE Vec silu_mul(Vec z, Vec up) {
+  return z / (set1(1) + exp(set1(0) - z)) * up;
+}
+
+void silu_mul(float* out, const float* gate, const float* up, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(out + i, silu_mul(load(gate + i), load(up + i)));
+  if (i == count) return;
+  float z[kLanes] = {};
+  float u[kLanes] = {};
+  const size_t rest_bytes = static_cast<size_t>(count - i) * sizeof(float);
+  memcpy(z, gate + i, rest_bytes);
+  memcpy(u, up + i, rest_bytes);
+  store(z, silu_mul(load(z), load(u)));
+  memcpy(out + i, z, rest_bytes);
+}
+
+constexpr FloatKernels kFloatKernels = {
+    kPanel,
+    unpack<Format::kF32>,
+    unpack<Format::kF16>,
+    unpack<Format::kBF16>,
+    {unpack_quantized<ops::BlockQ4_0>, unpack_quantized<ops::BlockQ4_1>,
+     unpack_quantized<ops::BlockQ5_0>, unpack_quantized<ops::BlockQ5_1>,
+     unpack_quantized<ops::BlockQ8_0>},
+    widen<Format::kF16>,
+    widen<Format::kBF16>,
+    multiply,
+    softmax,
+    silu_mul,
+};
+
+}  // namespace
+}  // namespace octavo::backends::cpu

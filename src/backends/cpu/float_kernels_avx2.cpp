@@ -1,0 +1,5 @@
+#include "backends/cpu/float_kernels.inl"
+
+namespace octavo::backends::cpu {
+const FloatKernels kFloatAvx2 = kFloatKernels;
+}  // namespace octavo::backends::cpu

@@ -1,0 +1,61 @@
+#include "backends/cpu/linear.h"
+#include "backends/cpu/linear_panels.h"
+#include "tensor/float16.h"
+
+namespace octavo::backends::cpu {
+namespace {
+
+// Values of k that are multiplied at a time: kMaxPanel * 256 floats are 32 KB. They are unpacked in
+// steps (of whole blocks), between which the same part of the next panel is prefetched.
+constexpr int64_t kChunk = 256;
+constexpr int64_t kStep = 32;
+
+FloatUnpack unpack_fn(const FloatKernels& kernels, DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return kernels.unpack_f32;
+    case DType::kF16:
+      return kernels.unpack_f16;
+    case DType::kBF16:
+      return kernels.unpack_bf16;
+    default:
+      return kernels.unpack_quantized[quantized_index(dtype)];
+  }
+}
+
+ops::Mat rounded_to_bf16(ops::ExecContext& ctx, const ops::Mat& x, Arena& arena) {
+  ops::Mat rounded(arena.take<float>(x.rows * x.cols), DType::kF32, x.rows, x.cols);
+  ctx.pool->parallel_for(x.rows, 8, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      for (int64_t i = 0; i < x.cols; ++i) {
+        rounded.row<float>(t)[i] = bf16_to_float(float_to_bf16(x.row<float>(t)[i]));
+      }
+    }
+  });
+  return rounded;
+}
+
+}  // namespace
+
+void linear_float(ops::ExecContext& ctx, const ops::LinearArgs& a, const FloatKernels& kernels,
+                  bool round_x) {
+  Arena shared(ctx.workspace, ctx.workspace_bytes);
+  const ops::Mat x = round_x ? rounded_to_bf16(ctx, a.x, shared) : a.x;
+  const FloatUnpack unpack = unpack_fn(kernels, a.w->dtype);
+  for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
+    auto* panel = arena.take<float>(kChunk * kernels.panel);
+    for (int64_t k = 0; k < x.cols; k += kChunk) {
+      const int64_t count = std::min(kChunk, x.cols - k);
+      for (int64_t i = 0; i < count; i += kStep) {
+        const int64_t step = std::min(kStep, count - i);
+        const PanelRows rows(task, kernels.panel, dtype_bytes(a.w->dtype, k + i),
+                             dtype_bytes(a.w->dtype, step));
+        unpack(panel + i * kernels.panel, rows.pointers, step);
+      }
+      kernels.multiply({task.out, task.out_stride, x.row<float>(task.row) + k, x.stride,
+                        task.num_rows, panel, kernels.panel, count, k > 0});
+    }
+  });
+}
+
+}  // namespace octavo::backends::cpu

@@ -1,0 +1,131 @@
+// The seam between drivers (compiled for the baseline; they know ops, threads and workspace) and
+// micro-kernels (compiled once per instruction set; they know registers). Plain structs of function
+// pointers only: a file with wider instructions must not instantiate anything that the linker could
+// pick for the baseline as well.
+//
+// Matrix products work on panels: `panel` outputs (weight rows, keys) side by side in the lanes of
+// two vectors, so that every output sums over k by itself, in order. That makes a result the same
+// for one row and for many. A panel is unpacked once and multiplied with all rows of a call.
+#pragma once
+
+#include <stdint.h>
+
+namespace octavo::backends::cpu {
+
+inline constexpr int kMaxPanel = 32;
+
+// out[i, 0..panel) = sum over k of x[i, k] * panel[k, 0..panel), for `rows` rows.
+struct FloatMultiply {
+  float* out;
+  int64_t out_stride;
+  const float* x;
+  int64_t x_stride;
+  int64_t rows;
+  const float* panel;
+  int64_t panel_stride;
+  int64_t k;
+  bool accumulate;  // go on from the sums in `out`
+};
+
+// dst[i * panel + r] = value i of rows[r], i < count (whole blocks). There are `panel` row
+// pointers.
+using FloatUnpack = void (*)(float* dst, const void* const* rows, int64_t count);
+
+struct FloatKernels {
+  int panel;
+
+  FloatUnpack unpack_f32;
+  FloatUnpack unpack_f16;
+  FloatUnpack unpack_bf16;
+  FloatUnpack unpack_quantized[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
+
+  // dst[i] = src[i], i < count.
+  void (*widen_f16)(float* dst, const void* src, int64_t count);
+  void (*widen_bf16)(float* dst, const void* src, int64_t count);
+
+  void (*multiply)(const FloatMultiply&);
+
+  // scores[0, count) become exp(score - max), scores[count, padded) zero; gives maximum and sum.
+  // count >= 1.
+  void (*softmax)(float* scores, int64_t count, int64_t padded, float* max, float* sum);
+
+  void (*silu_mul)(float* out, const float* gate, const float* up, int64_t count);
+};
+
+extern const FloatKernels kFloatGeneric;
+extern const FloatKernels kFloatAvx2;
+extern const FloatKernels kFloatAvx512;
+
+// Activations rounded to int8, 32 values to a block.
+struct QuantizedBlock {
+  float scale;         // largest magnitude / 127
+  float sum;           // scale * sum(codes): meets the minimum of the _1 types
+  int32_t correction;  // -zero * sum(codes)
+  int8_t codes[32];    // round(x / scale), ties to even
+};
+
+struct Int8Multiply {
+  float* out;
+  int64_t out_stride;
+  const QuantizedBlock* x;
+  int64_t x_stride;  // in blocks
+  int64_t rows;
+  const void* panel;
+  int64_t blocks;
+  bool accumulate;  // go on from the sums in `out`
+};
+
+// The weights of a panel as they lie in the file. `next`, if not null, is as much memory again that
+// will be wanted soon.
+struct Int8Weights {
+  const void* const* rows;
+  int64_t blocks;
+  const void* next;
+};
+
+// One block type. Weight codes are kept with an offset, code = value + zero, where the instruction
+// wants unsigned operands.
+struct Int8Kernel {
+  int zero;
+  void (*unpack)(void* panel, const Int8Weights&);
+  void (*multiply)(const Int8Multiply&);
+  // Both at once without a panel in memory, for 1 to `few_rows` rows of x; the same bits.
+  void (*multiply_few)(const Int8Multiply&, const Int8Weights&);
+};
+
+struct Int8Kernels {
+  int panel;
+  int panel_block_bytes;  // of an unpacked panel, per block of 32 values
+  int few_rows;           // 0: multiply_few is null
+  void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, int zero);
+  Int8Kernel by_type[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
+};
+
+extern const Int8Kernels kInt8Generic;
+extern const Int8Kernels kInt8Avx2;
+extern const Int8Kernels kInt8Avx512Vnni;
+
+// Activations and weights in bfloat16, two values of k to a 32-bit lane; sums in float.
+struct Bf16Multiply {
+  float* out;
+  int64_t out_stride;
+  const uint32_t* x;
+  int64_t x_stride;  // in pairs
+  int64_t rows;
+  const uint32_t* panel;
+  int64_t pairs;
+  bool accumulate;
+};
+
+struct Bf16Kernels {
+  int panel;
+  // dst[i] = bfloat16(src[i]); an odd count is padded with zero.
+  void (*round)(uint32_t* dst, const float* src, int64_t count);
+  // dst[p * panel + r] = values 2p and 2p + 1 of rows[r]; an odd count is padded with zero.
+  void (*unpack)(uint32_t* dst, const void* const* rows, int64_t count);
+  void (*multiply)(const Bf16Multiply&);
+};
+
+extern const Bf16Kernels kBf16Avx512;
+
+}  // namespace octavo::backends::cpu

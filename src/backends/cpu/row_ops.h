@@ -1,0 +1,18 @@
+// The ops other than linear and attention: bound by memory or small, so that all but silu_mul are
+// compiled for the baseline alone.
+#pragma once
+
+#include "backends/cpu/micro_kernels.h"
+#include "ops/ops.h"
+
+namespace octavo::backends::cpu {
+
+void embed(ops::ExecContext& ctx, const ops::EmbedArgs& args);
+void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& args);
+void rope(ops::ExecContext& ctx, const ops::RopeArgs& args);
+void write_kv(ops::ExecContext& ctx, const ops::WriteKvArgs& args);
+void silu_mul(ops::ExecContext& ctx, const ops::SiluMulArgs& args, const FloatKernels& kernels);
+void add(ops::ExecContext& ctx, const ops::AddArgs& args);
+void gather_rows(ops::ExecContext& ctx, const ops::GatherRowsArgs& args);
+
+}  // namespace octavo::backends::cpu

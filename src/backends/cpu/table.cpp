@@ -1,0 +1,95 @@
+#include "backends/cpu/table.h"
+
+#include <algorithm>
+
+#include "backends/cpu/attention.h"
+#include "backends/cpu/linear.h"
+#include "backends/cpu/row_ops.h"
+#include "backends/cpu/workspace.h"
+
+namespace octavo::backends::cpu {
+namespace {
+
+using ops::AttentionArgs;
+using ops::ExecContext;
+using ops::LinearArgs;
+using ops::SiluMulArgs;
+
+// The contract's function pointers carry no data: which micro-kernels a row uses is a template
+// argument.
+template <const FloatKernels& kKernels>
+void float32(ExecContext& ctx, const LinearArgs& a) {
+  linear_float(ctx, a, kKernels, false);
+}
+template <const FloatKernels& kKernels>
+void bfloat16_as_float(ExecContext& ctx, const LinearArgs& a) {
+  linear_float(ctx, a, kKernels, true);
+}
+template <const Bf16Kernels& kKernels>
+void bfloat16(ExecContext& ctx, const LinearArgs& a) {
+  linear_bf16(ctx, a, kKernels);
+}
+template <const Int8Kernels& kKernels>
+void int8(ExecContext& ctx, const LinearArgs& a) {
+  linear_int8(ctx, a, kKernels);
+}
+template <const FloatKernels& kKernels>
+void attend(ExecContext& ctx, const AttentionArgs& a) {
+  attention(ctx, a, kKernels);
+}
+template <const FloatKernels& kKernels>
+void silu(ExecContext& ctx, const SiluMulArgs& a) {
+  silu_mul(ctx, a, kKernels);
+}
+
+constexpr DTypeSet kQuantized = dtype_bit(DType::kQ4_0) | dtype_bit(DType::kQ4_1) |
+                                dtype_bit(DType::kQ5_0) | dtype_bit(DType::kQ5_1) |
+                                dtype_bit(DType::kQ8_0);
+constexpr DTypeSet kAnyWeight =
+    kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
+
+constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
+constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
+constexpr Arithmetic kInt8 = Arithmetic::kInt8;
+
+// clang-format off
+const Kernel kTable[] = {
+    {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>},
+    {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
+    {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
+    {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kGeneric, true, "bf16_as_float_generic", bfloat16_as_float<kFloatGeneric>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx2, true, "bf16_as_float_avx2", bfloat16_as_float<kFloatAvx2>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx512, true, "bf16_as_float_avx512", bfloat16_as_float<kFloatAvx512>},
+    {"linear", dtype_bit(DType::kBF16), kBFloat16, Isa::kAvx512Bf16, true, "bf16_avx512", bfloat16<kBf16Avx512>},
+    {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
+    {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
+    {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},
+    {"silu_mul", 0, kFloat32, Isa::kGeneric, true, "silu_mul_generic", silu<kFloatGeneric>},
+    {"silu_mul", 0, kFloat32, Isa::kAvx2, true, "silu_mul_avx2", silu<kFloatAvx2>},
+    {"silu_mul", 0, kFloat32, Isa::kAvx512, true, "silu_mul_avx512", silu<kFloatAvx512>},
+    {"embed", 0, kFloat32, Isa::kGeneric, true, "embed_generic", embed},
+    {"rms_norm", 0, kFloat32, Isa::kGeneric, true, "rms_norm_generic", rms_norm},
+    {"rope", 0, kFloat32, Isa::kGeneric, true, "rope_generic", rope},
+    {"write_kv", 0, kFloat32, Isa::kGeneric, true, "write_kv_generic", write_kv},
+    {"add", 0, kFloat32, Isa::kGeneric, true, "add_generic", add},
+    {"gather_rows", 0, kFloat32, Isa::kGeneric, true, "gather_rows_generic", gather_rows},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Kernel> kernel_table() {
+  return kTable;
+}
+
+int64_t workspace_bytes(int64_t max_rows, int64_t max_cols, int num_threads) {
+  const int64_t units =
+      round_up((max_rows + 1) * static_cast<int64_t>(sizeof(int32_t)), kCacheLine);
+  return std::max(linear_workspace_bytes(max_rows, max_cols, num_threads),
+                  units + attention_workspace_bytes(max_cols, num_threads));
+}
+
+}  // namespace octavo::backends::cpu

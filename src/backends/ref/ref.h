@@ -1,0 +1,22 @@
+// The oracle: every op as plain loops in float32 with double sums, single-threaded, without regard
+// to speed. Fast kernels are tested against these.
+#pragma once
+
+#include "ops/ops.h"
+
+namespace octavo::backends::ref {
+
+void embed(ops::ExecContext&, const ops::EmbedArgs&);
+void rms_norm(ops::ExecContext&, const ops::RmsNormArgs&);
+void linear(ops::ExecContext&, const ops::LinearArgs&);
+void rope(ops::ExecContext&, const ops::RopeArgs&);
+void write_kv(ops::ExecContext&, const ops::WriteKvArgs&);
+void attention(ops::ExecContext&, const ops::AttentionArgs&);
+void silu_mul(ops::ExecContext&, const ops::SiluMulArgs&);
+void add(ops::ExecContext&, const ops::AddArgs&);
+void gather_rows(ops::ExecContext&, const ops::GatherRowsArgs&);
+
+// All of the above, with the default composites.
+ops::Ops make_ops();
+
+}  // namespace octavo::backends::ref

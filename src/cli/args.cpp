@@ -1,0 +1,102 @@
+#include "cli/args.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/message.h"
+
+namespace octavo::cli {
+namespace {
+
+// --max_tokens=5 -> --max-tokens=5: people write both.
+std::string with_dashes(std::string word) {
+  if (!word.starts_with("--")) return word;
+  const size_t end = std::min(word.find('='), word.size());
+  std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
+  return word;
+}
+
+}  // namespace
+
+struct Args::Impl {
+  Impl(const std::string& name, const std::string& summary) : app(summary, "octavo " + name) {}
+  CLI::App app;
+
+  template <typename T>
+  CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
+    return app.add_option(flag, value, help);
+  }
+};
+
+Args::Args(const std::string& name, const std::string& summary, const std::string& examples)
+    : impl_(std::make_unique<Impl>(name, summary)) {
+  impl_->app.set_help_flag("-h,--help", "Show this help and exit");
+  if (!examples.empty()) impl_->app.footer("\nExamples:\n" + examples);
+}
+Args::~Args() = default;
+
+void Args::positional(const std::string& name, std::string& value, const std::string& help,
+                      bool required) {
+  impl_->app.add_option(name, value, help)->required(required);
+}
+
+void Args::option(const std::string& flag, std::string& value, const std::string& help) {
+  CLI::Option* option = impl_->add(flag, value, help);
+  if (!value.empty()) option->capture_default_str();
+}
+void Args::option(const std::string& flag, int64_t& value, const std::string& help) {
+  impl_->add(flag, value, help)->capture_default_str();
+}
+void Args::option(const std::string& flag, int& value, const std::string& help) {
+  impl_->add(flag, value, help)->capture_default_str();
+}
+void Args::option(const std::string& flag, float& value, const std::string& help) {
+  impl_->add(flag, value, help)->capture_default_str();
+}
+void Args::option(const std::string& flag, std::optional<int64_t>& value, const std::string& help) {
+  impl_->add(flag, value, help);
+}
+void Args::option(const std::string& flag, std::optional<uint64_t>& value,
+                  const std::string& help) {
+  impl_->add(flag, value, help);
+}
+void Args::option(const std::string& flag, std::vector<std::string>& values,
+                  const std::string& help) {
+  impl_->add(flag, values, help)->allow_extra_args(false);
+}
+
+void Args::choice(const std::string& flag, std::string& value,
+                  const std::vector<std::string>& choices, const std::string& help) {
+  impl_->add(flag, value, help)->check(CLI::IsMember(choices))->capture_default_str();
+}
+
+void Args::flag(const std::string& flag, bool& value, const std::string& help) {
+  impl_->app.add_flag(flag, value, help);
+}
+
+bool Args::given(const std::string& flag) const {
+  return impl_->app.count(flag) > 0;
+}
+
+std::optional<int> Args::parse(int argc, const char* const* argv) {
+  std::vector<std::string> words;  // CLI11 wants them last to first
+  bool flags_end = false;
+  for (int i = 1; i < argc; ++i) {
+    flags_end |= std::string_view(argv[i]) == "--";
+    words.insert(words.begin(), flags_end ? argv[i] : with_dashes(argv[i]));
+  }
+  try {
+    impl_->app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(impl_->app.help().c_str(), stdout);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    print_error(error.what());
+    print_hint("see " + impl_->app.get_name() + " --help");
+    return kExitUsage;
+  }
+  return std::nullopt;
+}
+
+}  // namespace octavo::cli

@@ -1,0 +1,144 @@
+// `octavo bench latency`: prefill and decode speed of B sequences at once, with the share of the
+// memory bandwidth that decoding reaches, measured in the same run.
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/thread_pool.h"
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+#include "cli/model_args.h"
+
+namespace octavo::cli {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Reads 256 MiB, more than the caches hold, with `threads` threads; the best of five passes in
+// bytes/s.
+double measure_read_bandwidth(int threads) {
+  constexpr int64_t kWords = int64_t{32} << 20;
+  std::vector<uint64_t> memory(kWords, 1);
+  std::vector<uint64_t> sums(threads);
+  ThreadPool pool(threads);
+  double best = 0;
+  for (int pass = 0; pass < 5; ++pass) {
+    const double start = now_seconds();
+    pool.parallel_for(kWords, 64, [&](int64_t begin, int64_t end, int thread) {
+      // Eight sums, so that the additions do not wait for each other.
+      uint64_t partial[8] = {};
+      for (int64_t i = begin; i + 8 <= end; i += 8) {
+        for (int k = 0; k < 8; ++k) partial[k] += memory[i + k];
+      }
+      sums[thread] += std::accumulate(partial, partial + 8, uint64_t{0});
+    });
+    best = std::max(best, static_cast<double>(kWords) * sizeof(uint64_t) / (now_seconds() - start));
+  }
+  OCTAVO_CHECK(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 5 * kWords);
+  return best;
+}
+
+struct BenchArgs {
+  int64_t input_len = 512;
+  int64_t output_len = 64;
+  int64_t batch_size = 1;
+  int64_t num_iters = 5;
+  bool json = false;
+};
+
+Result<JsonObject> measure(Model& model, const BenchArgs& bench) {
+  std::vector<double> prefill;
+  std::vector<double> decode;
+  for (int64_t i = 0; i <= bench.num_iters; ++i) {  // the first one warms up
+    const auto run =
+        OCTAVO_TRY(model.measure_latency(bench.batch_size, bench.input_len, bench.output_len));
+    if (i == 0) continue;
+    const auto sequences = static_cast<double>(bench.batch_size);
+    prefill.push_back(sequences * static_cast<double>(bench.input_len) / run.prefill_s);
+    if (bench.output_len > 1) {
+      decode.push_back(sequences * static_cast<double>(bench.output_len - 1) / run.decode_s);
+    }
+  }
+  const ModelInfo& info = model.info();
+  JsonObject report{{"model", info.path},
+                    {"backend", info.backend},
+                    {"kernels", info.kernels},
+                    {"dtype", info.dtype},
+                    {"kv_cache_dtype", info.kv_cache_dtype},
+                    {"threads", info.threads},
+                    {"batch_size", bench.batch_size},
+                    {"input_len", bench.input_len},
+                    {"output_len", bench.output_len},
+                    {"num_iters", bench.num_iters},
+                    {"prefill_tokens_per_s", median(prefill)}};
+  if (decode.empty()) return report;
+  const double tokens_per_s = median(decode);
+  // Weights are read once for all sequences of a step.
+  const double bytes_per_s =
+      tokens_per_s / static_cast<double>(bench.batch_size) * static_cast<double>(info.decode_bytes);
+  const double bandwidth = measure_read_bandwidth(info.threads);
+  report["decode_tokens_per_s"] = tokens_per_s;
+  report["decode_weight_gb_per_s"] = bytes_per_s / 1e9;
+  report["memory_read_gb_per_s"] = bandwidth / 1e9;
+  report["decode_share_of_bandwidth"] = bytes_per_s / bandwidth;
+  return report;
+}
+
+std::string render(const JsonObject& r) {
+  const auto text = [&](const char* key) { return to_view(r.at(key).as_string()); };
+  std::string out =
+      format("{} on {} ({}), {} arithmetic, KV {}, {} threads\n", text("model"), text("backend"),
+             text("kernels"), text("dtype"), text("kv_cache_dtype"), r.at("threads").as_int64());
+  out += format("{} x ({} in + {} out), median of {}\n", r.at("batch_size").as_int64(),
+                r.at("input_len").as_int64(), r.at("output_len").as_int64(),
+                r.at("num_iters").as_int64());
+  out += format("prefill {:9.1f} tokens/s\n", r.at("prefill_tokens_per_s").as_double());
+  if (r.if_contains("decode_tokens_per_s") == nullptr) return out;
+  return out + format(
+                   "decode  {:9.1f} tokens/s, weights at {:.1f} GB/s = {:.0f} % of {:.1f} GB/s "
+                   "read bandwidth\n",
+                   r.at("decode_tokens_per_s").as_double(),
+                   r.at("decode_weight_gb_per_s").as_double(),
+                   100 * r.at("decode_share_of_bandwidth").as_double(),
+                   r.at("memory_read_gb_per_s").as_double());
+}
+
+}  // namespace
+
+int run_bench(int argc, const char* const* argv) {
+  std::string what;
+  BenchArgs bench;
+  Args args("bench", "Measure speed. WHAT is latency.",
+            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n");
+  args.positional("WHAT", what, "latency: prefill and decode of a batch");
+  ModelArgs model_args(args);
+  args.option("--input-len", bench.input_len, "tokens of each prompt");
+  args.option("--output-len", bench.output_len, "tokens of each answer");
+  args.option("--batch-size", bench.batch_size, "sequences at once");
+  args.option("--num-iters", bench.num_iters, "runs of which the median is shown");
+  args.flag("--json", bench.json, "print JSON");
+  if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
+  if (what != "latency" || bench.num_iters < 1) {
+    print_error(what != "latency"
+                    ? format("bench knows latency, not '{}'", what)
+                    : format("--num-iters is {}, which must be at least 1", bench.num_iters));
+    return kExitUsage;
+  }
+  const auto model = model_args.load();
+  if (!model.ok()) return fail(model.status());
+  const auto report = measure(**model, bench);
+  if (!report.ok()) return fail(report.status());
+  return print_out(bench.json ? dump_json(*report, 2) + "\n" : render(*report)) ? kExitOk
+                                                                                : kExitFailed;
+}
+
+}  // namespace octavo::cli

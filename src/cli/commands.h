@@ -1,0 +1,13 @@
+// One function a command; main.cpp has the table. argv[0] is the command's name.
+#pragma once
+
+namespace octavo::cli {
+
+int run_bench(int argc, const char* const* argv);
+int run_doctor(int argc, const char* const* argv);
+int run_inspect(int argc, const char* const* argv);
+int run_logits(int argc, const char* const* argv);
+int run_run(int argc, const char* const* argv);
+int run_tokenize(int argc, const char* const* argv);
+
+}  // namespace octavo::cli

@@ -1,0 +1,70 @@
+// The command table. Each command lives in a file of its own.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "base/format.h"
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "cli/message.h"
+
+namespace octavo::cli {
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(int argc, const char* const* argv);
+};
+
+constexpr Command kCommands[] = {
+    {"run", "answer a prompt, or chat in the terminal", run_run},
+    {"tokenize", "show the token ids of a text", run_tokenize},
+    {"logits", "write a model's logits to a file, for comparison", run_logits},
+    {"bench", "measure prefill and decode speed", run_bench},
+    {"inspect", "show what a model file holds", run_inspect},
+    {"doctor", "show what this machine has and which kernels run", run_doctor},
+};
+
+std::string usage() {
+  std::string text = "Usage: octavo COMMAND [ARGUMENTS]\n\nCommands:\n";
+  for (const Command& command : kCommands) {
+    text += format("  {:<10} {}\n", command.name, command.summary);
+  }
+  return text +
+         "\noctavo COMMAND --help shows a command's flags. MODEL is a .gguf file or an alias "
+         "(smollm2).\n";
+}
+
+int dispatch(int argc, const char* const* argv) {
+  const std::string_view name = argc < 2 ? "" : argv[1];
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_out(usage());
+    return kExitOk;
+  }
+  if (name == "--version") {
+    print_out(format("octavo {}\n", OCTAVO_VERSION));
+    return kExitOk;
+  }
+  for (const Command& command : kCommands) {
+    if (command.name == name) return command.run(argc - 1, argv + 1);
+  }
+  print_error(name.empty() ? "no command given" : format("unknown command '{}'", name));
+  std::fputs(usage().c_str(), stderr);
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace octavo::cli
+
+int main(int argc, char** argv) {
+  try {
+    return octavo::cli::dispatch(argc, argv);
+  } catch (const std::bad_alloc&) {
+    octavo::cli::print_error("out of memory");
+  } catch (const std::exception& error) {
+    octavo::cli::print_error(error.what());
+  }
+  return octavo::cli::kExitFailed;
+}

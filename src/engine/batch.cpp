@@ -1,0 +1,90 @@
+#include "engine/batch.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace octavo::engine {
+namespace {
+
+// Each array starts on a cache line of its own.
+int64_t padded(int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+template <typename T>
+int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.size() * sizeof(T));
+}
+
+}  // namespace
+
+void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
+  const Sequence& sequence = *slice.sequence;
+  OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_tokens <= sequence.num_pending_tokens());
+  const int64_t begin = sequence.num_computed_tokens;
+  const int64_t end = begin + slice.num_tokens;
+  OCTAVO_CHECK(static_cast<int64_t>(sequence.block_table.size()) * block_size >= end);
+  for (int64_t position = begin; position < end; ++position) {
+    if (slice.logits == WantLogits::kAll ||
+        (slice.logits == WantLogits::kLast && position == end - 1)) {
+      logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
+    }
+    token_ids_.push_back(sequence.token_ids[position]);
+    positions_.push_back(static_cast<int32_t>(position));
+    slot_mapping_.push_back(sequence.block_table[position / block_size] * block_size +
+                            position % block_size);
+  }
+  cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));
+  seq_lens_.push_back(static_cast<int32_t>(end));
+  const size_t row = block_table_.size();
+  block_table_.insert(block_table_.end(), sequence.block_table.begin(), sequence.block_table.end());
+  block_table_.resize(row + block_table_stride_, -1);
+}
+
+Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> slices,
+                                                int64_t block_size) {
+  for (auto* array :
+       {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_, &logit_rows_}) {
+    array->clear();
+  }
+  slot_mapping_.clear();
+  cu_seqlens_q_.push_back(0);
+  block_table_stride_ = 0;
+  for (const ScheduledSlice& slice : slices) {
+    const auto blocks = static_cast<int64_t>(slice.sequence->block_table.size());
+    block_table_stride_ = std::max(block_table_stride_, blocks);
+  }
+  for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);
+
+  int64_t total_bytes = padded(bytes_of(slot_mapping_));
+  for (const auto* array :
+       {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_, &logit_rows_}) {
+    total_bytes += padded(bytes_of(*array));
+  }
+  if (memory_.size_bytes < total_bytes) {
+    memory_ = OCTAVO_TRY(device_.allocate(2 * total_bytes, "batch metadata"));
+  }
+  auto* next = memory_.as<std::byte>();
+  const auto upload = [&]<typename T>(const std::vector<T>& values) {
+    auto* place = reinterpret_cast<T*>(next);
+    device_.copy_to_device(place, values.data(), bytes_of(values));
+    next += padded(bytes_of(values));
+    return static_cast<const T*>(place);
+  };
+  model::ForwardBatch batch;
+  batch.token_ids = upload(token_ids_);
+  batch.seqs.num_tokens = static_cast<int64_t>(token_ids_.size());
+  batch.seqs.num_seqs = static_cast<int64_t>(slices.size());
+  batch.seqs.cu_seqlens_q = upload(cu_seqlens_q_);
+  batch.seqs.seq_lens = upload(seq_lens_);
+  batch.seqs.block_table = upload(block_table_);
+  batch.seqs.block_table_stride = block_table_stride_;
+  batch.seqs.slot_mapping = upload(slot_mapping_);
+  batch.seqs.positions = upload(positions_);
+  batch.logit_rows = upload(logit_rows_);
+  batch.num_logit_rows = static_cast<int64_t>(logit_rows_.size());
+  return batch;
+}
+
+}  // namespace octavo::engine

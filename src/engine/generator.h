@@ -1,0 +1,42 @@
+// Generator: one sequence at a time on a ModelRunner. Keeps the last sequence, so that a chat's
+// next turn computes only what is new.
+#pragma once
+
+#include "engine/model_runner.h"
+#include "engine/sequence.h"
+#include "octavo/model.h"
+
+namespace octavo::engine {
+
+class Generator {
+ public:
+  // `tokenizer` may be null: answers then have no text, only ids.
+  Generator(ModelRunner& runner, const Tokenizer* tokenizer)
+      : runner_(runner), tokenizer_(tokenizer) {}
+
+  Result<Generation> generate(const Request& request, const OutputSink& sink);
+  Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions);
+  Result<Model::LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
+                                            int64_t output_len);
+
+ private:
+  Status check_prompt(std::span<const TokenId> token_ids) const;
+
+  // Makes sequence_ hold `prompt`, keeping the computed prefix that they share (all but the last
+  // token at most: its logits are needed). Returns how many tokens were kept.
+  int64_t start_sequence(std::span<const TokenId> prompt);
+
+  // Computes all pending tokens of sequence_ in chunks; logits of the last one.
+  Result<ops::Mat> compute_pending();
+
+  // Prefills all sequences, then decodes them together.
+  Result<Model::LatencyRun> time_sequences(std::vector<Sequence>& sequences, int64_t output_len);
+
+  void drop_sequence();
+
+  ModelRunner& runner_;
+  const Tokenizer* tokenizer_;
+  Sequence sequence_;
+};
+
+}  // namespace octavo::engine

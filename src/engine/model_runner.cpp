@@ -1,0 +1,104 @@
+#include "engine/model_runner.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "model/architectures.h"
+#include "model/weights.h"
+
+namespace octavo::engine {
+namespace {
+
+Result<backends::Arithmetic> parse_arithmetic(const std::string& dtype) {
+  if (dtype == "auto") return backends::Arithmetic::kAuto;
+  if (dtype == "float32") return backends::Arithmetic::kFloat32;
+  if (dtype == "bfloat16") return backends::Arithmetic::kBFloat16;
+  return invalid_argument(format("dtype '{}' is not known: use auto, bfloat16 or float32", dtype));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const formats::Checkpoint& checkpoint,
+                                                         const LoadOptions& options) {
+  std::unique_ptr<ModelRunner> runner(new ModelRunner());
+  OCTAVO_TRY(runner->load(checkpoint, options));
+  return runner;
+}
+
+Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options) {
+  const auto arithmetic = OCTAVO_TRY(parse_arithmetic(options.dtype));
+  backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic));
+  if (options.threads < 0 || options.threads > 1024) {
+    return invalid_argument(format("threads is {}, which must lie in 0..1024", options.threads));
+  }
+  pool_ =
+      std::make_unique<ThreadPool>(options.threads == 0 ? available_threads() : options.threads);
+  const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
+  const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
+  OCTAVO_CHECK(architecture != nullptr);
+  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress);
+  model_ = OCTAVO_TRY(architecture->build(config, loader, {kMaxNumBatchedTokens, kMaxLogitRows}));
+
+  const int64_t widest = std::max(
+      {config.hidden_size, config.intermediate_size, config.num_attention_heads * config.head_dim});
+  Device& device = *backend_.device;
+  workspace_ = OCTAVO_TRY(device.allocate(
+      backend_.ops.workspace_bytes(kMaxNumBatchedTokens, widest, pool_->num_threads()),
+      "workspace"));
+  const auto logit_values = kMaxLogitRows * config.vocab_size;
+  logits_ =
+      OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
+  batch_builder_ = std::make_unique<BatchBuilder>(device);
+  return choose_kv_cache(options, checkpoint.path());
+}
+
+Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::string& path) {
+  const int64_t most = model_->config().max_position_embeddings;
+  if (options.max_model_len < 0 || options.max_model_len > most) {
+    return invalid_argument(format("max_model_len is {}, but {} was trained for {} tokens",
+                                   options.max_model_len, path, most));
+  }
+  max_model_len_ = options.max_model_len == 0 ? most : options.max_model_len;
+  const std::string& dtype = options.kv_cache_dtype;
+  if (dtype == "auto") {
+    kv_dtype_ = backend_.arithmetic == backends::Arithmetic::kFloat32 ? DType::kF32 : DType::kBF16;
+  } else if (dtype == "float32" || dtype == "bfloat16" || dtype == "float16") {
+    kv_dtype_ = *parse_dtype(dtype);
+  } else {
+    return invalid_argument(
+        format("kv_cache_dtype '{}' is not known: use auto, float32, bfloat16 or float16", dtype));
+  }
+  return resize_kv_cache((max_model_len_ + kBlockSize - 1) / kBlockSize);
+}
+
+Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
+  OCTAVO_CHECK(blocks_ == nullptr || blocks_->num_free_blocks() == blocks_->num_blocks());
+  if (kv_ != nullptr && kv_->num_blocks() >= num_blocks) return {};
+  kv_.reset();  // the old one goes before the new one comes
+  kv_ = std::make_unique<model::KvCache>(OCTAVO_TRY(model::KvCache::create(
+      *backend_.device, model_->config(), kv_dtype_, num_blocks, kBlockSize)));
+  blocks_ = std::make_unique<BlockManager>(num_blocks, kBlockSize);
+  return {};
+}
+
+Result<ops::Mat> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
+  const model::ForwardBatch batch = OCTAVO_TRY(batch_builder_->build(slices, kBlockSize));
+  OCTAVO_CHECK(batch.seqs.num_tokens <= kMaxNumBatchedTokens);
+  OCTAVO_CHECK(batch.num_logit_rows <= kMaxLogitRows);
+  ops::ExecContext ctx{pool_.get(), workspace_.as<std::byte>(), workspace_.size_bytes};
+  ops::Mat logits(logits_.data.get(), DType::kF32, batch.num_logit_rows,
+                  model_->config().vocab_size);
+  model_->forward(ctx, batch, *kv_, logits);
+  for (const ScheduledSlice& slice : slices) {
+    slice.sequence->num_computed_tokens += slice.num_tokens;
+  }
+  if (backend_.device->host_accessible()) return logits;
+  host_logits_.resize(logits.rows * logits.cols);
+  backend_.device->copy_to_host(host_logits_.data(), logits.data,
+                                static_cast<int64_t>(host_logits_.size() * sizeof(float)));
+  logits.data = host_logits_.data();
+  return logits;
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,35 @@
+#include "engine/output.h"
+
+#include <algorithm>
+
+namespace octavo::engine {
+
+OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
+    : stop_strings_(request.sampling.stop), stop_filter_(stop_strings_) {
+  if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, request.show_special_tokens);
+}
+
+std::string OutputStream::push(TokenId id) {
+  return detokenizer_ ? stop_filter_.push(detokenizer_->push(id)) : "";
+}
+
+std::string OutputStream::finish() {
+  if (!detokenizer_) return "";
+  std::string text = stop_filter_.push(detokenizer_->flush());
+  return text + stop_filter_.flush();
+}
+
+const std::string* OutputStream::stop_hit() const {
+  const auto index = stop_filter_.matched();
+  return index ? &stop_strings_[*index] : nullptr;
+}
+
+bool is_stop_token(const Tokenizer* tokenizer, const Request& request, TokenId id) {
+  const auto& own = request.sampling.stop_token_ids;
+  if (std::find(own.begin(), own.end(), id) != own.end()) return true;
+  if (tokenizer == nullptr || request.sampling.ignore_eos) return false;
+  const auto stops = tokenizer->stop_ids();
+  return std::binary_search(stops.begin(), stops.end(), id);
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,100 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace octavo::engine {
+namespace {
+
+uint64_t random_seed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+Status out_of_range(const char* field, double value, const char* range) {
+  return invalid_argument(format("{} is {}, which must {}", field, value, range));
+}
+
+}  // namespace
+
+Status validate_sampling(const SamplingParams& p) {
+  // Written so that NaN fails.
+  if (!(p.temperature >= 0 && std::isfinite(p.temperature))) {
+    return out_of_range("temperature", p.temperature, "be 0 or more");
+  }
+  if (p.top_k < -1) return out_of_range("top_k", p.top_k, "be 0 or more, or -1 for all");
+  if (!(p.top_p > 0 && p.top_p <= 1)) return out_of_range("top_p", p.top_p, "lie in (0, 1]");
+  if (!(p.min_p >= 0 && p.min_p <= 1)) return out_of_range("min_p", p.min_p, "lie in [0, 1]");
+  if (p.max_tokens && *p.max_tokens < 1) {
+    return invalid_argument(format("max_tokens is {}, which must be at least 1", *p.max_tokens));
+  }
+  for (const std::string& stop : p.stop) {
+    if (stop.empty()) return invalid_argument("stop holds an empty string");
+  }
+  return {};
+}
+
+Result<TokenId> argmax(std::span<const float> logits) {
+  size_t best = 0;
+  bool has_nan = false;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    has_nan |= std::isnan(logits[i]);
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (has_nan) return internal_error("the model's logits hold NaN");
+  return static_cast<TokenId>(best);
+}
+
+Sampler::Sampler(const SamplingParams& params)
+    : params_(params), rng_(params.seed ? *params.seed : random_seed()) {}
+
+double Sampler::keep_top_p() {
+  const float max = candidates_[0].logit;
+  double total = 0;
+  weights_.clear();
+  for (const Candidate& c : candidates_) {
+    weights_.push_back(std::exp(static_cast<double>(c.logit) - max));
+    total += weights_.back();
+  }
+  if (params_.top_p >= 1) return total;
+  double kept = 0;
+  size_t count = 0;
+  while (count < candidates_.size() && kept < params_.top_p * total) kept += weights_[count++];
+  candidates_.resize(count);
+  return kept;
+}
+
+Result<TokenId> Sampler::sample(std::span<const float> logits) {
+  const TokenId best = OCTAVO_TRY(argmax(logits));
+  if (params_.temperature == 0) return best;
+  const float max = logits[best];
+  // With min_p, a token stays where p >= min_p * p_max, that is logit >= max + T * ln(min_p).
+  const float inverse = 1.0f / params_.temperature;
+  const float least = params_.min_p > 0 ? std::log(params_.min_p) : -INFINITY;
+  candidates_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float scaled = (logits[i] - max) * inverse;
+    if (scaled >= least) candidates_.push_back({scaled, static_cast<TokenId>(i)});
+  }
+  const auto likelier = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  };
+  if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < candidates_.size()) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + params_.top_k, candidates_.end(),
+                     likelier);
+    candidates_.resize(params_.top_k);
+  }
+  std::sort(candidates_.begin(), candidates_.end(), likelier);
+  double rest = rng_.next_double() * keep_top_p();
+  for (size_t i = 0; i + 1 < candidates_.size(); ++i) {
+    rest -= weights_[i];
+    if (rest < 0) return candidates_[i].id;
+  }
+  return candidates_.back().id;
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,83 @@
+#include "formats/ggml_types.h"
+
+namespace octavo::formats {
+namespace {
+
+constexpr auto kSupported = GgmlSupport::kSupported;
+constexpr auto kNotYet = GgmlSupport::kNotYet;
+constexpr auto kActivation = GgmlSupport::kActivationOnly;
+constexpr auto kRemoved = GgmlSupport::kRemoved;
+
+constexpr GgmlType kTypes[] = {
+    {0, "F32", 1, 4, kSupported, DType::kF32},
+    {1, "F16", 1, 2, kSupported, DType::kF16},
+    {2, "Q4_0", 32, 18, kSupported, DType::kQ4_0},
+    {3, "Q4_1", 32, 20, kSupported, DType::kQ4_1},
+    {4, "Q4_2", 0, 0, kRemoved, {}},
+    {5, "Q4_3", 0, 0, kRemoved, {}},
+    {6, "Q5_0", 32, 22, kSupported, DType::kQ5_0},
+    {7, "Q5_1", 32, 24, kSupported, DType::kQ5_1},
+    {8, "Q8_0", 32, 34, kSupported, DType::kQ8_0},
+    {9, "Q8_1", 32, 36, kActivation, {}},
+    {10, "Q2_K", 256, 84, kNotYet, {}},
+    {11, "Q3_K", 256, 110, kNotYet, {}},
+    {12, "Q4_K", 256, 144, kNotYet, {}},
+    {13, "Q5_K", 256, 176, kNotYet, {}},
+    {14, "Q6_K", 256, 210, kNotYet, {}},
+    {15, "Q8_K", 256, 292, kActivation, {}},
+    {16, "IQ2_XXS", 256, 66, kNotYet, {}},
+    {17, "IQ2_XS", 256, 74, kNotYet, {}},
+    {18, "IQ3_XXS", 256, 98, kNotYet, {}},
+    {19, "IQ1_S", 256, 50, kNotYet, {}},
+    {20, "IQ4_NL", 32, 18, kNotYet, {}},
+    {21, "IQ3_S", 256, 110, kNotYet, {}},
+    {22, "IQ2_S", 256, 82, kNotYet, {}},
+    {23, "IQ4_XS", 256, 136, kNotYet, {}},
+    {24, "I8", 1, 1, kSupported, DType::kI8},
+    {25, "I16", 1, 2, kSupported, DType::kI16},
+    {26, "I32", 1, 4, kSupported, DType::kI32},
+    {27, "I64", 1, 8, kSupported, DType::kI64},
+    {28, "F64", 1, 8, kSupported, DType::kF64},
+    {29, "IQ1_M", 256, 56, kNotYet, {}},
+    {30, "BF16", 1, 2, kSupported, DType::kBF16},
+    {31, "Q4_0_4_4", 0, 0, kRemoved, {}},
+    {32, "Q4_0_4_8", 0, 0, kRemoved, {}},
+    {33, "Q4_0_8_8", 0, 0, kRemoved, {}},
+    {34, "TQ1_0", 256, 54, kNotYet, {}},
+    {35, "TQ2_0", 256, 66, kNotYet, {}},
+    {36, "IQ4_NL_4_4", 0, 0, kRemoved, {}},
+    {37, "IQ4_NL_4_8", 0, 0, kRemoved, {}},
+    {38, "IQ4_NL_8_8", 0, 0, kRemoved, {}},
+    {39, "MXFP4", 32, 17, kNotYet, {}},
+    {40, "NVFP4", 64, 36, kNotYet, {}},
+    {41, "Q1_0", 128, 18, kNotYet, {}},
+    {42, "Q2_0", 64, 18, kNotYet, {}},
+};
+
+// The id is the index, so that look-up is one bounds check.
+constexpr bool ids_are_indexes() {
+  for (uint32_t i = 0; i < std::size(kTypes); ++i) {
+    if (kTypes[i].id != i) return false;
+  }
+  return true;
+}
+static_assert(ids_are_indexes());
+
+}  // namespace
+
+std::span<const GgmlType> ggml_types() {
+  return kTypes;
+}
+
+const GgmlType* find_ggml_type(uint32_t id) {
+  return id < std::size(kTypes) ? &kTypes[id] : nullptr;
+}
+
+const GgmlType* ggml_type_of(DType dtype) {
+  for (const GgmlType& type : kTypes) {
+    if (type.dtype == dtype) return &type;
+  }
+  return nullptr;
+}
+
+}  // namespace octavo::formats

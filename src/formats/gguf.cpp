@@ -1,0 +1,77 @@
+#include "formats/gguf.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "formats/gguf_metadata.h"
+#include "formats/gguf_reader.h"
+#include "formats/gguf_tensors.h"
+
+namespace octavo::formats {
+namespace {
+
+Result<uint32_t> read_version(GgufReader& in) {
+  const auto magic = OCTAVO_TRY(in.take("the magic", 1, kGgufMagic.size()));
+  if (std::memcmp(magic.data(), kGgufMagic.data(), kGgufMagic.size()) != 0) {
+    return in.error(StatusCode::kDataLoss, "this is no GGUF file: it does not begin with GGUF");
+  }
+  const auto version = OCTAVO_TRY(in.number<uint32_t>("the version"));
+  if (version == 2 || version == 3) return version;
+  if (version != 0 && (version & 0xFFFF) == 0) {
+    return in.error(StatusCode::kUnsupported,
+                    "the file is big-endian; octavo reads little-endian GGUF files");
+  }
+  if (version == 1) {
+    return in.error(StatusCode::kUnsupported,
+                    "GGUF version 1 is obsolete; convert the model again");
+  }
+  return in.error(version > kGgufVersion ? StatusCode::kUnsupported : StatusCode::kDataLoss,
+                  format("GGUF version {} is not known; octavo reads 2 and 3", version));
+}
+
+// A count from the header, if so many records of at least `min_record_bytes` fit into the rest.
+Result<uint64_t> read_count(GgufReader& in, std::string_view what, uint64_t min_record_bytes) {
+  const auto count = OCTAVO_TRY(in.number<uint64_t>(what));
+  if (count > in.remaining() / min_record_bytes) {
+    return in.error(StatusCode::kDataLoss, format("{}, {}, do not fit into the {} bytes left", what,
+                                                  count, in.remaining()));
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::parse(
+    std::span<const std::byte> bytes, std::string path, std::shared_ptr<const void> owner) {
+  const std::shared_ptr<GgufCheckpoint> checkpoint(new GgufCheckpoint());
+  checkpoint->path_ = std::move(path);
+  checkpoint->bytes_ = bytes;
+  checkpoint->owner_ = std::move(owner);
+  OCTAVO_TRY(checkpoint->read());
+  return std::shared_ptr<const GgufCheckpoint>(checkpoint);
+}
+
+Status GgufCheckpoint::read() {
+  GgufReader in(path_, bytes_);
+  version_ = OCTAVO_TRY(read_version(in));
+  const auto num_tensors = OCTAVO_TRY(read_count(in, "the tensors", kGgufMinTensorRecordBytes));
+  const auto num_keys = OCTAVO_TRY(read_count(in, "the metadata keys", kGgufMinKeyRecordBytes));
+  GgufMetadata metadata = OCTAVO_TRY(read_gguf_metadata(in, num_keys));
+  alignment_ = metadata.alignment;
+  metadata_ = std::move(metadata.values);
+  metadata_types_ = std::move(metadata.types);
+  tensors_ = OCTAVO_TRY(read_gguf_tensors(in, num_tensors, alignment_));
+  index_by_name_.reserve(tensors_.size());
+  for (size_t i = 0; i < tensors_.size(); ++i) index_by_name_.emplace(tensors_[i].name, i);
+  return {};
+}
+
+const TensorInfo* GgufCheckpoint::find(std::string_view name) const {
+  const auto entry = index_by_name_.find(name);
+  return entry == index_by_name_.end() ? nullptr : &tensors_[entry->second];
+}
+
+Tensor GgufCheckpoint::tensor(const TensorInfo& info) const {
+  return {info.name, info.dtype, info.shape, bytes_.data() + info.offset_bytes, owner_};
+}
+
+}  // namespace octavo::formats

@@ -1,0 +1,50 @@
+#include "model/config.h"
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace octavo::model {
+namespace {
+
+// Far above any real model; keeps products within 64 bits and refuses nonsense by name.
+constexpr int64_t kMaxLayers = 4096;
+constexpr int64_t kMaxExtent = int64_t{1} << 24;
+
+struct Field {
+  const char* name;
+  int64_t value;
+  int64_t max;
+};
+
+}  // namespace
+
+Status check_model_config(const ModelConfig& c, const std::string& path) {
+  for (const Field& field : {Field{"num_hidden_layers", c.num_hidden_layers, kMaxLayers},
+                             {"hidden_size", c.hidden_size, kMaxExtent},
+                             {"intermediate_size", c.intermediate_size, kMaxExtent},
+                             {"num_attention_heads", c.num_attention_heads, kMaxExtent},
+                             {"num_key_value_heads", c.num_key_value_heads, kMaxExtent},
+                             {"head_dim", c.head_dim, kMaxExtent},
+                             {"vocab_size", c.vocab_size, INT32_MAX},
+                             {"max_position_embeddings", c.max_position_embeddings, INT32_MAX}}) {
+    if (field.value < 1 || field.value > field.max) {
+      return data_loss(format("{}: '{}' is {}, which must lie in 1..{}", path, field.name,
+                              field.value, field.max));
+    }
+  }
+  if (c.num_attention_heads % c.num_key_value_heads != 0) {
+    return data_loss(format("{}: {} attention heads are no multiple of {} key-value heads", path,
+                            c.num_attention_heads, c.num_key_value_heads));
+  }
+  if (c.head_dim % 2 != 0) {
+    return data_loss(format("{}: the head size {} is odd", path, c.head_dim));
+  }
+  return {};
+}
+
+Result<ModelConfig> read_model_config(const formats::Checkpoint& checkpoint) {
+  if (checkpoint.format_name() == "gguf") return read_gguf_config(checkpoint);
+  return read_hf_config(checkpoint);
+}
+
+}  // namespace octavo::model

@@ -1,0 +1,25 @@
+#include "model/kv_cache.h"
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace octavo::model {
+
+Result<KvCache> KvCache::create(Device& device, const ModelConfig& config, DType dtype,
+                                int64_t num_blocks, int64_t block_size) {
+  OCTAVO_CHECK(num_blocks > 0 && block_size > 0);
+  const int64_t values = num_blocks * block_size * config.num_key_value_heads * config.head_dim;
+  const int64_t part_bytes = dtype_bytes(dtype, values);
+  KvCache cache;
+  cache.memory_ = OCTAVO_TRY(
+      device.allocate(2 * config.num_hidden_layers * part_bytes,
+                      format("the KV cache of {} blocks of {} tokens", num_blocks, block_size)));
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    std::byte* k = cache.memory_.as<std::byte>() + 2 * i * part_bytes;
+    cache.layers_.push_back({k, k + part_bytes, dtype, num_blocks, block_size,
+                             config.num_key_value_heads, config.head_dim});
+  }
+  return cache;
+}
+
+}  // namespace octavo::model

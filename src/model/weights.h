@@ -1,0 +1,69 @@
+// WeightLoader: takes tensors out of a checkpoint by their Hugging Face names, each exactly once.
+// What is missing, doubled, unknown or of the wrong shape is an error that names it.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "formats/checkpoint.h"
+#include "model/causal_lm.h"
+#include "ops/ops.h"
+#include "tensor/device.h"
+
+namespace octavo::model {
+
+using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
+
+// How the rows of q and k lie in the file, by head: halves [0, d/2), [d/2, d) that rotate against
+// each other, or adjacent pairs (2i, 2i + 1). Loading always yields halves.
+struct RowOrder {
+  bool adjacent_pairs = false;
+  int64_t head_dim = 0;
+};
+
+class WeightLoader {
+ public:
+  WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops& ops, Device& device,
+               LoadProgress progress);
+
+  bool has(std::string_view hf_name) const;
+
+  // A matrix [rows, cols], packed for the backend.
+  Result<ops::Weight> matrix(std::string_view hf_name, int64_t rows, int64_t cols,
+                             RowOrder order = {});
+
+  // A vector of `count` values as kF32 in device memory.
+  Result<Buffer> vector(std::string_view hf_name, int64_t count, RowOrder order = {});
+
+  // The same, or an empty buffer where the checkpoint has no such tensor.
+  Result<Buffer> optional_vector(std::string_view hf_name, int64_t count, RowOrder order = {});
+
+  // A vector for the host, e.g. frequencies that a table is computed from.
+  Result<std::vector<float>> host_vector(std::string_view hf_name, int64_t count);
+
+  // Copies host floats to the device.
+  Result<Buffer> upload(const std::vector<float>& values, std::string_view what);
+
+  // After everything was taken: a tensor that is left over is an error.
+  Status finish() const;
+
+  // Counts of what was taken so far; decode_bytes is the architecture's to set.
+  const WeightTotals& totals() const { return totals_; }
+
+  Device& device() const { return device_; }
+  const ops::Ops& ops() const { return ops_; }
+
+ private:
+  Result<Tensor> take(std::string_view hf_name, const Shape& shape);
+
+  const formats::Checkpoint& checkpoint_;
+  const ops::Ops& ops_;
+  Device& device_;
+  LoadProgress progress_;
+  std::set<std::string> taken_;
+  WeightTotals totals_;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,50 @@
+// The block types of GGUF: 32 values that share a scale `d` and, for the _1 types, a minimum `m`
+// (both IEEE half). The low nibble of qs[j] belongs to value j, the high one to value j + 16; qh
+// holds the fifth bits, bit j of the little-endian 32-bit word to value j. Plain structs only: also
+// included by files compiled for wider instruction sets.
+#pragma once
+
+#include <stdint.h>
+
+namespace octavo::ops {
+
+inline constexpr int kBlockValues = 32;
+
+// value = d * (code - 8)
+struct BlockQ4_0 {
+  uint16_t d;
+  uint8_t qs[16];
+};
+
+// value = d * code + m
+struct BlockQ4_1 {
+  uint16_t d;
+  uint16_t m;
+  uint8_t qs[16];
+};
+
+// value = d * (code - 16)
+struct BlockQ5_0 {
+  uint16_t d;
+  uint8_t qh[4];
+  uint8_t qs[16];
+};
+
+// value = d * code + m
+struct BlockQ5_1 {
+  uint16_t d;
+  uint16_t m;
+  uint8_t qh[4];
+  uint8_t qs[16];
+};
+
+// value = d * code
+struct BlockQ8_0 {
+  uint16_t d;
+  int8_t qs[32];
+};
+
+static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 &&
+              sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34);
+
+}  // namespace octavo::ops

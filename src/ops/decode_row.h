@@ -1,0 +1,18 @@
+// Weights of any type to float: the meaning of every block type, in plain C++. Used by the oracle,
+// by embedding look-ups and wherever a kernel for the packed form is missing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace octavo::ops {
+
+// dst[0, count) = the values of a row that starts at `src`; count is a multiple of the block size.
+using DecodeRowFn = void (*)(const std::byte* src, float* dst, int64_t count);
+
+// nullptr for types that no weight may have.
+DecodeRowFn decode_row_fn(DType dtype);
+
+}  // namespace octavo::ops

@@ -1,0 +1,165 @@
+#include "tokenizer/model_tokenizer.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/utf8.h"
+
+namespace octavo::tokenizer {
+namespace {
+
+// Positions within a piece are 32-bit numbers.
+constexpr size_t kMaxTextBytes = size_t{1} << 31;
+
+Status check_spans(const RenderedPrompt& prompt) {
+  size_t previous_end = 0;
+  for (const TextSpan& span : prompt.user_spans) {
+    if (span.begin < previous_end || span.end < span.begin || span.end > prompt.text.size()) {
+      return invalid_argument(
+          format("prompt: the user span [{}, {}) is not in order or not in the "
+                 "text of {} bytes",
+                 span.begin, span.end, prompt.text.size()));
+    }
+    previous_end = span.end;
+  }
+  return {};
+}
+
+// The caller's JSON, so that an error in it is the caller's.
+Result<Json> parse_argument(std::string_view text, std::string_view name) {
+  Result<Json> parsed = parse_json(text, name);
+  if (!parsed.ok()) return invalid_argument(parsed.status().message());
+  return parsed;
+}
+
+Result<Json> parse_messages(std::string_view text) {
+  Json messages = OCTAVO_TRY(parse_argument(text, "messages"));
+  if (!messages.is_array()) return invalid_argument("messages: must be an array");
+  size_t i = 0;
+  for (const Json& message : messages.get_array()) {
+    if (!message.is_object()) return invalid_argument(format("messages[{}]: must be an object", i));
+    ++i;
+  }
+  return messages;
+}
+
+}  // namespace
+
+ModelTokenizer::ModelTokenizer(std::unique_ptr<const Vocabulary> vocabulary,
+                               std::unique_ptr<const TextModel> text_model,
+                               Result<ChatTemplate> chat_template)
+    : vocabulary_(std::move(vocabulary)),
+      special_tokens_(*vocabulary_),
+      text_model_(std::move(text_model)),
+      chat_template_(std::move(chat_template)) {}
+
+Status ModelTokenizer::append_ids(std::string_view text, std::span<const TextSpan> plain,
+                                  std::vector<TokenId>& ids) const {
+  if (text.size() > kMaxTextBytes) {
+    return invalid_argument(format("text of {} bytes: the longest that can be encoded has {}",
+                                   text.size(), kMaxTextBytes));
+  }
+  size_t done = 0;
+  for (const SpecialTokens::Match& match : special_tokens_.find_all(text, plain)) {
+    text_model_->encode(text.substr(done, match.span.begin - done), ids);
+    ids.push_back(match.id);
+    done = match.span.end;
+  }
+  text_model_->encode(text.substr(done), ids);
+  return {};
+}
+
+Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,
+                                                    const EncodeOptions& options) const {
+  const TextSpan whole{0, text.size()};
+  const std::span<const TextSpan> plain(&whole, options.parse_special ? 0 : 1);
+  std::vector<TokenId> ids;
+  if (options.add_special && vocabulary_->add_bos) ids.push_back(vocabulary_->bos);
+  OCTAVO_TRY(append_ids(text, plain, ids));
+  if (options.add_special && vocabulary_->add_eos) ids.push_back(vocabulary_->eos);
+  return ids;
+}
+
+Result<std::vector<TokenId>> ModelTokenizer::encode_prompt(const RenderedPrompt& prompt) const {
+  OCTAVO_TRY(check_spans(prompt));
+  std::vector<TokenId> ids;
+  OCTAVO_TRY(append_ids(prompt.text, prompt.user_spans, ids));
+  const bool has_bos = !ids.empty() && ids.front() == vocabulary_->bos;
+  if (vocabulary_->add_bos && !has_bos) ids.insert(ids.begin(), vocabulary_->bos);
+  return ids;
+}
+
+std::string ModelTokenizer::token_bytes(TokenId id, bool show_special) const {
+  if (!vocabulary_->contains(id) || (vocabulary_->is_control(id) && !show_special)) return {};
+  return std::string(vocabulary_->bytes[static_cast<size_t>(id)]);
+}
+
+std::string ModelTokenizer::token_piece(TokenId id) const {
+  if (!vocabulary_->contains(id)) return {};
+  return std::string(vocabulary_->pieces[static_cast<size_t>(id)]);
+}
+
+bool ModelTokenizer::is_control(TokenId id) const {
+  return vocabulary_->contains(id) && vocabulary_->is_control(id);
+}
+
+Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool show_special) const {
+  std::string text;
+  for (const TokenId id : ids) {
+    if (!vocabulary_->contains(id)) {
+      return invalid_argument(
+          format("token {}: the vocabulary has ids 0 to {}", id, vocab_size() - 1));
+    }
+    if (show_special || !vocabulary_->is_control(id)) {
+      text += vocabulary_->bytes[static_cast<size_t>(id)];
+    }
+  }
+  return utf8_replace_invalid(text);
+}
+
+Result<Json> ModelTokenizer::template_variables(std::string_view messages_json,
+                                                const RenderOptions& options) const {
+  JsonObject variables;
+  const auto add_token = [&](const char* name, TokenId id) {
+    if (id != kNoToken) variables[name] = token_piece(id);
+  };
+  add_token("bos_token", vocabulary_->bos);
+  add_token("eos_token", vocabulary_->eos);
+  add_token("unk_token", vocabulary_->unknown);
+  add_token("pad_token", vocabulary_->padding);
+  variables["documents"] = nullptr;
+  variables["tools"] = nullptr;
+  if (!options.context_json.empty()) {
+    const Json context = OCTAVO_TRY(parse_argument(options.context_json, "context"));
+    if (!context.is_object()) return invalid_argument("context: must be an object");
+    for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+      if (context.get_object().contains(name)) {
+        return invalid_argument(format("context: '{}' has a place of its own", name));
+      }
+    }
+    for (const auto& variable : context.get_object()) {
+      variables[variable.key()] = variable.value();
+    }
+  }
+  if (!options.tools_json.empty()) {
+    Json tools = OCTAVO_TRY(parse_argument(options.tools_json, "tools"));
+    if (!tools.is_array()) return invalid_argument("tools: must be an array");
+    variables["tools"] = std::move(tools);
+  }
+  variables["messages"] = OCTAVO_TRY(parse_messages(messages_json));
+  variables["add_generation_prompt"] = options.add_generation_prompt;
+  return Json(std::move(variables));
+}
+
+Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
+                                              const RenderOptions& options) const {
+  if (!chat_template_.ok()) return chat_template_.status();
+  const Json variables = OCTAVO_TRY(template_variables(messages_json, options));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return chat_template_->render(variables,
+                                std::chrono::duration_cast<std::chrono::seconds>(now).count());
+}
+
+}  // namespace octavo::tokenizer

@@ -1,0 +1,78 @@
+#include "tokenizer/pre_tokenizer.h"
+
+namespace octavo::tokenizer {
+namespace {
+
+constexpr FindMatch kGpt2Stages[] = {find_gpt2};
+constexpr FindMatch kDigitsGpt2Stages[] = {find_number, find_gpt2};
+constexpr FindMatch kLlama3Stages[] = {find_llama3};
+constexpr FindMatch kQwen2Stages[] = {find_qwen2};
+constexpr FindMatch kDeepseekCoderStages[] = {find_newline, find_spaced_letters,
+                                              find_spaced_punctuation, find_cjk, find_number};
+// What files of before the key existed were read with.
+constexpr FindMatch kDefaultStages[] = {find_punctuation, find_gpt2, find_numbers,
+                                        find_three_digits};
+
+constexpr PreTokenizer kGpt2{kGpt2Stages};
+constexpr PreTokenizer kGpt2Nfc{.stages = kGpt2Stages, .nfc = true};
+constexpr PreTokenizer kDigitsGpt2{kDigitsGpt2Stages};
+constexpr PreTokenizer kDigitsGpt2Nfc{.stages = kDigitsGpt2Stages, .nfc = true};
+constexpr PreTokenizer kLlama3{.stages = kLlama3Stages, .ignore_merges = true, .add_bos = true};
+constexpr PreTokenizer kLlama3Merges{kLlama3Stages};
+constexpr PreTokenizer kQwen2{.stages = kQwen2Stages, .nfc = true};
+constexpr PreTokenizer kDeepseekCoder{kDeepseekCoderStages};
+constexpr PreTokenizer kDefault{kDefaultStages};
+
+struct Row {
+  std::string_view name;
+  const PreTokenizer& pre_tokenizer;
+};
+
+constexpr Row kTable[] = {
+    {"default", kDefault},
+    // GPT-2
+    {"gpt-2", kGpt2},
+    {"phi-2", kGpt2},
+    {"jais", kGpt2},
+    {"exaone4", kGpt2},
+    {"trillion", kGpt2},
+    {"mpt", kGpt2Nfc},
+    {"olmo", kGpt2Nfc},
+    {"modern-bert", kGpt2Nfc},
+    // each digit alone, then GPT-2
+    {"smollm", kDigitsGpt2},
+    {"starcoder", kDigitsGpt2},
+    {"refact", kDigitsGpt2},
+    {"codeshell", kDigitsGpt2},
+    {"exaone", kDigitsGpt2},
+    {"minerva-7b", kDigitsGpt2},
+    {"command-r", kDigitsGpt2Nfc},
+    // Llama 3
+    {"llama-bpe", kLlama3},
+    {"llama3", kLlama3},
+    {"llama-v3", kLlama3},
+    {"falcon3", kLlama3},
+    {"falcon-h1", kLlama3},
+    {"pixtral", kLlama3},
+    {"lfm2", kLlama3},
+    {"smaug-bpe", kLlama3Merges},
+    {"dbrx", kLlama3Merges},
+    // Qwen 2
+    {"qwen2", kQwen2},
+    {"deepseek-r1-qwen", kQwen2},
+    {"megrez", kQwen2},
+    {"stablelm2", kQwen2},
+    // DeepSeek
+    {"deepseek-coder", kDeepseekCoder},
+};
+
+}  // namespace
+
+const PreTokenizer* find_pre_tokenizer(std::string_view name) {
+  for (const Row& row : kTable) {
+    if (row.name == name) return &row.pre_tokenizer;
+  }
+  return nullptr;
+}
+
+}  // namespace octavo::tokenizer

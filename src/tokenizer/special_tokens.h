@@ -1,0 +1,40 @@
+// SpecialTokens: finds control and user-defined tokens in raw text, before anything else is done to
+// it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/vocabulary.h"
+
+namespace octavo::tokenizer {
+
+class SpecialTokens {
+ public:
+  struct Match {
+    TextSpan span;
+    TokenId id = kNoToken;
+  };
+
+  // `vocabulary` must outlive it.
+  explicit SpecialTokens(const Vocabulary& vocabulary);
+
+  // Every match from left to right, of those that start at one place the longest. User-defined
+  // tokens count everywhere; control tokens only where they touch none of the `plain` spans
+  // (ascending, disjoint). Looks at most at every character of the longest token from each
+  // position, and at most positions at one byte.
+  std::vector<Match> find_all(std::string_view text, std::span<const TextSpan> plain) const;
+
+ private:
+  // The longest match at `pos`; of control tokens only those that end by `control_end`.
+  std::optional<Match> match_at(std::string_view text, size_t pos, size_t control_end) const;
+
+  const Vocabulary& vocabulary_;
+  std::vector<TokenId> sorted_;           // by their bytes, which are all different and not empty
+  std::array<bool, 256> starts_token_{};  // by first byte
+};
+
+}  // namespace octavo::tokenizer

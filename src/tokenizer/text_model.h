@@ -1,0 +1,20 @@
+// TextModel: the part of a tokenizer that turns plain text into ids, after special tokens have been
+// cut out. One class for each kind of vocabulary; safe to use from several threads.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "octavo/tokenizer.h"
+
+namespace octavo::tokenizer {
+
+class TextModel {
+ public:
+  virtual ~TextModel() = default;
+
+  // Appends the ids of `text` (any bytes, below 4 GiB) to `ids`; never a control token.
+  virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+};
+
+}  // namespace octavo::tokenizer

@@ -1,0 +1,165 @@
+#include "tokenizer/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace octavo::tokenizer {
+namespace {
+
+constexpr char32_t kCodePoints = 0x110000;
+
+bool is_white_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+CharClasses classify(char32_t c) {
+  const CharClasses space = is_white_space(c) ? kSpace : 0;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return kLetter;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return kNumber;
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return kPunctuation;
+    default:
+      return space;
+  }
+}
+
+// One byte for every code point: 1.1 MB, made on first use, where a two-stage table would cost a
+// second dependent load for each character.
+const CharClasses* class_table() {
+  static const std::unique_ptr<const CharClasses[]> table = [] {
+    auto classes = std::make_unique<CharClasses[]>(kCodePoints);
+    for (char32_t c = 0; c < kCodePoints; ++c) classes[c] = classify(c);
+    return classes;
+  }();
+  return table.get();
+}
+
+constexpr std::array<CharClasses, 128> ascii_classes() {
+  std::array<CharClasses, 128> classes{};
+  constexpr std::string_view kAsciiSymbols = "$+<=>^`|~";
+  for (size_t c = 0x21; c < 0x7F; ++c) {
+    const char symbol = static_cast<char>(c);
+    if (kAsciiSymbols.find(symbol) == std::string_view::npos) classes[c] = kPunctuation;
+  }
+  for (size_t c = '0'; c <= '9'; ++c) classes[c] = kNumber;
+  for (size_t c = 'a'; c <= 'z'; ++c) classes[c] = classes[c - 'a' + 'A'] = kLetter;
+  for (size_t c = 0x09; c <= 0x0D; ++c) classes[c] = kSpace;
+  classes[' '] = kSpace;
+  return classes;
+}
+
+int combining_class(int32_t c) {
+  return utf8proc_get_property(c)->combining_class;
+}
+
+// Marks after a starter are ordered by their class. utf8proc does it by swapping neighbours, which
+// is quadratic in the length of a run of marks, and that length is the user's choice.
+void order_marks(std::vector<int32_t>& code_points) {
+  for (size_t begin = 0; begin < code_points.size();) {
+    if (combining_class(code_points[begin]) == 0) {
+      ++begin;
+      continue;
+    }
+    size_t end = begin + 1;
+    while (end < code_points.size() && combining_class(code_points[end]) != 0) ++end;
+    std::stable_sort(code_points.begin() + static_cast<ptrdiff_t>(begin),
+                     code_points.begin() + static_cast<ptrdiff_t>(end),
+                     [](int32_t a, int32_t b) { return combining_class(a) < combining_class(b); });
+    begin = end;
+  }
+}
+
+// Composes the decomposed characters in `code_points`, appends them to `out` and clears them.
+void flush_composed(std::vector<int32_t>& code_points, std::string& out) {
+  order_marks(code_points);
+  const auto size = utf8proc_normalize_utf32(
+      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
+      static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  for (utf8proc_ssize_t i = 0; i < size; ++i) {
+    utf8_append(out, static_cast<char32_t>(code_points[static_cast<size_t>(i)]));
+  }
+  code_points.clear();
+}
+
+}  // namespace
+
+namespace unicode_detail {
+
+constinit const std::array<CharClasses, 128> kAsciiClasses = ascii_classes();
+
+TextChar decode_char(std::string_view text, size_t pos) {
+  const Utf8Char c = utf8_decode(text, pos);
+  const CharClasses classes = c.valid ? class_table()[c.code_point] : CharClasses{0};
+  return {c.code_point, classes, static_cast<uint8_t>(c.size_bytes)};
+}
+
+}  // namespace unicode_detail
+
+static_assert(static_cast<int>(Category::kUpperLetter) == UTF8PROC_CATEGORY_LU &&
+              static_cast<int>(Category::kDecimalNumber) == UTF8PROC_CATEGORY_ND &&
+              static_cast<int>(Category::kSpaceSeparator) == UTF8PROC_CATEGORY_ZS &&
+              static_cast<int>(Category::kPrivateUse) == UTF8PROC_CATEGORY_CO);
+
+Category unicode_category(char32_t c) {
+  return static_cast<Category>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t simple_title(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t simple_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+std::string_view to_nfc(std::string_view text, std::string& storage) {
+  // Below U+0300 (lead bytes below 0xCC) every text is in NFC.
+  constexpr unsigned char kFirstLeadByte = 0xCC;
+  if (std::none_of(text.begin(), text.end(),
+                   [](char c) { return static_cast<unsigned char>(c) >= kFirstLeadByte; })) {
+    return text;
+  }
+  storage.clear();
+  std::vector<int32_t> code_points;
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Char c = utf8_decode(text, pos);
+    if (c.valid) {
+      int32_t parts[8];  // the longest canonical decomposition has 4
+      int last_boundclass = 0;
+      const auto size =
+          utf8proc_decompose_char(static_cast<int32_t>(c.code_point), parts, std::size(parts),
+                                  UTF8PROC_DECOMPOSE, &last_boundclass);
+      code_points.insert(code_points.end(), parts, parts + std::max<utf8proc_ssize_t>(size, 0));
+    } else {
+      flush_composed(code_points, storage);
+      storage.append(text, pos, c.size_bytes);
+    }
+    pos += c.size_bytes;
+  }
+  flush_composed(code_points, storage);
+  return storage;
+}
+
+}  // namespace octavo::tokenizer

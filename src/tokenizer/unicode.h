@@ -1,0 +1,65 @@
+// Character classes as the patterns of pre-tokenizers name them (\p{L}, \p{N}, \p{P}, \s), and NFC.
+// The only wrapper of utf8proc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.h"
+
+namespace octavo::tokenizer {
+
+using CharClasses = uint8_t;  // a set of the bits below; 0: none of them (symbols, marks, controls)
+inline constexpr CharClasses kLetter = 1;       // \p{L}
+inline constexpr CharClasses kNumber = 2;       // \p{N}
+inline constexpr CharClasses kSpace = 4;        // \s: the property White_Space
+inline constexpr CharClasses kPunctuation = 8;  // \p{P}
+
+// One character of a text. What is not UTF-8 has no class and counts as one character for each
+// maximal invalid subpart.
+struct TextChar {
+  char32_t code_point;
+  CharClasses classes;
+  uint8_t size_bytes;
+
+  bool is(CharClasses any_of) const { return (classes & any_of) != 0; }
+  bool is_newline() const { return code_point == U'\n' || code_point == U'\r'; }
+};
+
+namespace unicode_detail {
+extern const std::array<CharClasses, 128> kAsciiClasses;
+TextChar decode_char(std::string_view text, size_t pos);
+}  // namespace unicode_detail
+
+// The character at `pos` (< text.size()).
+inline TextChar char_at(std::string_view text, size_t pos) {
+  const auto byte = static_cast<unsigned char>(text[pos]);
+  if (byte < 0x80) return {byte, unicode_detail::kAsciiClasses[byte], 1};
+  return unicode_detail::decode_char(text, pos);
+}
+
+// General categories in the order of the Unicode standard's table.
+enum class Category : uint8_t {
+  // clang-format off
+  kUnassigned, kUpperLetter, kLowerLetter, kTitleLetter, kModifierLetter, kOtherLetter,
+  kNonspacingMark, kSpacingMark, kEnclosingMark, kDecimalNumber, kLetterNumber, kOtherNumber,
+  kConnector, kDash, kOpening, kClosing, kInitialQuote, kFinalQuote, kOtherPunctuation,
+  kMathSymbol, kCurrency, kModifierSymbol, kOtherSymbol, kSpaceSeparator, kLineSeparator,
+  kParagraphSeparator, kControl, kFormat, kSurrogate, kPrivateUse,
+  // clang-format on
+};
+Category unicode_category(char32_t c);
+
+// Case mappings of one character to one, or `c` itself.
+char32_t simple_upper(char32_t c);
+char32_t simple_title(char32_t c);
+char32_t simple_lower(char32_t c);
+
+// `text` in Unicode's form NFC; bytes that are not UTF-8 stay as they are and combine with nothing.
+// Returns `text` itself where that is cheap to see to be right, else a view of `storage`. Takes
+// O(n log n) on any input.
+std::string_view to_nfc(std::string_view text, std::string& storage);
+
+}  // namespace octavo::tokenizer

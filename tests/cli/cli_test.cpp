@@ -1,0 +1,271 @@
+// The commands as a user runs them: output, exit codes, messages.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/env.h"
+#include "base/json.h"
+#include "support/tiny_llama.h"
+
+namespace octavo {
+namespace {
+
+struct Outcome {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Runs `octavo ARGUMENTS` by the shell, with `input` on standard input.
+Outcome octavo(const std::string& arguments, const std::string& input = "",
+               const std::string& environment = "") {
+  const std::string base = testing::temp_path("");
+  std::ofstream(base + "in", std::ios::binary) << input;
+  const std::string command = environment + " " OCTAVO_BINARY " " + arguments + " <" + base +
+                              "in >" + base + "out 2>" + base + "err";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(base + "out"),
+          read_file(base + "err")};
+}
+
+void expect_failure(const Outcome& outcome, int exit_code, const std::string& part) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_EQ(outcome.err.rfind("octavo: error: ", 0), 0u) << outcome.err;
+  EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+std::string tiny_model() {
+  const std::string path = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(path, {});
+  return path;
+}
+
+TEST(Cli, UsageErrorsExitWithTwo) {
+  expect_failure(octavo(""), 2, "no command");
+  expect_failure(octavo("rum"), 2, "rum");
+  expect_failure(octavo("run"), 2, "MODEL");
+  expect_failure(octavo("run m.gguf hi --frobnicate"), 2, "--frobnicate");
+  expect_failure(octavo("run m.gguf hi --threads two"), 2, "--threads");
+  expect_failure(octavo("run m.gguf hi --backend tpu"), 2, "--backend");
+  expect_failure(octavo("run m.gguf hi --token-ids 1"), 2, "--token-ids");
+  expect_failure(octavo("run m.gguf --token-ids 1,x"), 2, "'x'");
+  expect_failure(octavo("run m.gguf --raw"), 2, "--raw");
+  expect_failure(octavo("logits m.gguf --output x"), 2, "--token-ids");
+  expect_failure(octavo("inspect"), 2, "MODEL");
+  expect_failure(octavo("bench throughput m.gguf"), 2, "throughput");
+}
+
+TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
+  const Outcome general = octavo("--help");
+  EXPECT_EQ(general.exit_code, 0);
+  for (const char* command : {"run", "tokenize", "logits", "bench", "inspect", "doctor"}) {
+    EXPECT_NE(general.out.find(command), std::string::npos);
+    const Outcome help = octavo(std::string(command) + " --help");
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
+  }
+}
+
+TEST(Cli, OperatingErrorsExitWithOneAndNameTheFile) {
+  expect_failure(octavo("run no-such-model hi"), 1, "no-such-model");
+  expect_failure(octavo("run smollm2 hi", "", "OCTAVO_HOME=/nonexistent"), 1,
+                 "/nonexistent/models/");
+  expect_failure(octavo("tokenize " OCTAVO_BINARY " hi"), 1, OCTAVO_BINARY);
+  expect_failure(octavo("inspect /"), 1, "/");
+  const std::string model = tiny_model();
+  expect_failure(octavo("run " + model + " hi"), 1, "tokenizer");
+  expect_failure(octavo("run " + model + " --token-ids 1,101"), 1, "101");
+  expect_failure(octavo("run " + model + " --token-ids 1 --max-model-len 5000"), 1, "5000");
+  expect_failure(octavo("run " + model + " --token-ids 1", "", "OCTAVO_KERNELS=sse9"), 1, "sse9");
+  expect_failure(octavo("logits " + model + " --token-ids 1 --output /no/such/dir/x"), 1,
+                 "/no/such/dir/x");
+}
+
+TEST(Cli, TruncatedFilesAreNamed) {
+  const std::string model = tiny_model();
+  const auto size = std::filesystem::file_size(model);
+  for (const auto cut : {size - 1, size / 2, size_t{100}, size_t{3}, size_t{0}}) {
+    std::filesystem::resize_file(model, cut);
+    expect_failure(octavo("run " + model + " --token-ids 1"), 1, model);
+    expect_failure(octavo("inspect " + model), 1, model);
+  }
+}
+
+TEST(Cli, RunTokenIdsAndJson) {
+  const Outcome run =
+      octavo("run " + tiny_model() + " --token-ids 1,2,3 --max_tokens 5 --json --threads 1");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "");  // no progress bar in a pipe
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("token_ids").as_array().size(), 5u);
+  EXPECT_EQ(report.at("finish_reason"), "length");
+  EXPECT_EQ(report.at("usage").at("prompt_tokens"), 3);
+  EXPECT_EQ(report.at("usage").at("completion_tokens"), 5);
+  EXPECT_EQ(report.at("usage").at("total_tokens"), 8);
+  EXPECT_GT(report.at("timings").at("prefill_tokens_per_s").as_double(), 0);
+}
+
+TEST(Cli, ASeedFixesTheAnswer) {
+  const std::string model = tiny_model();
+  const auto ids = [&](const std::string& flags) {
+    const Outcome run = octavo(
+        "run " + model + " --token-ids 1,2,3 --max-tokens 30 --json --temperature 1 " + flags);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return dump_json(parse_json(run.out, "output").value().at("token_ids"));
+  };
+  EXPECT_EQ(ids("--seed 7 --threads 1"), ids("--seed 7 --threads 2"));
+  EXPECT_NE(ids("--seed 7"), ids("--seed 8"));
+}
+
+TEST(Cli, LogitsWritesASafetensorsFile) {
+  const std::string output = testing::temp_path("out.safetensors");
+  const Outcome run =
+      octavo("logits " + tiny_model() + " --token-ids 1,2,3,4 --positions all --output " + output);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string file = read_file(output);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), 8);
+  const Json header = parse_json(file.substr(8, header_bytes), "header").value();
+  EXPECT_EQ(header.at("logits").at("dtype"), "F32");
+  EXPECT_EQ(dump_json(header.at("logits").at("shape")), "[4,101]");
+  EXPECT_EQ(file.size(), 8 + header_bytes + 4 * 101 * sizeof(float));
+}
+
+TEST(Cli, BenchReportsRates) {
+  const Outcome run = octavo("bench latency " + tiny_model() +
+                             " --input-len 32 --output-len 4 --num-iters 2 --batch-size 2 --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_GT(report.at("prefill_tokens_per_s").as_double(), 0);
+  EXPECT_GT(report.at("decode_tokens_per_s").as_double(), 0);
+  EXPECT_GT(report.at("memory_read_gb_per_s").as_double(), 0);
+}
+
+TEST(Cli, DoctorNamesTheKernelSet) {
+  const Outcome forced = octavo("doctor --json", "", "OCTAVO_KERNELS=generic");
+  ASSERT_EQ(forced.exit_code, 0) << forced.err;
+  EXPECT_EQ(parse_json(forced.out, "output").value().at("backend").at("kernels"), "generic");
+  const Outcome plain = octavo("doctor");
+  EXPECT_NE(plain.out.find("Threads"), std::string::npos);
+  EXPECT_NE(plain.out.find("GPU"), std::string::npos);
+}
+
+TEST(Cli, InspectDescribesAModel) {
+  const std::string model = tiny_model();
+  const Outcome run = octavo("inspect " + model + " --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("path"), Json(model));
+  EXPECT_EQ(report.at("format"), "gguf");
+  EXPECT_EQ(report.at("version"), 3);
+  EXPECT_EQ(report.at("file_bytes"), std::filesystem::file_size(model));
+  EXPECT_EQ(report.at("use").at("runs"), true);
+  EXPECT_EQ(report.at("use").at("tokenizes"), false);  // it has no vocabulary
+  const Json& metadata = report.at("metadata");
+  EXPECT_EQ(dump_json(metadata.at("llama.block_count")), R"({"type":"u32","value":2})");
+  EXPECT_EQ(dump_json(metadata.at("llama.attention.layer_norm_rms_epsilon")),
+            R"({"type":"f32","value":1e-05})");
+  // 2 layers of 7 matrices and 2 norms, the embedding, the last norm.
+  const JsonArray& tensors = report.at("tensors").as_array();
+  ASSERT_EQ(tensors.size(), 20u);
+  EXPECT_EQ(tensors[0].at("name"), "token_embd.weight");
+  EXPECT_EQ(tensors[0].at("type"), "q8_0");
+  EXPECT_EQ(dump_json(tensors[0].at("shape")), "[101,64]");
+  EXPECT_EQ(tensors[0].at("bytes"), 101 * 64 / 32 * 34);
+  EXPECT_EQ(report.at("types").at("float32").at("tensors"), 5);
+  EXPECT_EQ(report.at("types").at("float32").at("bytes"), 5 * 64 * 4);
+  int64_t bytes = 0;
+  for (const Json& tensor : tensors) bytes += tensor.at("bytes").as_int64();
+  EXPECT_EQ(report.at("total").at("bytes"), bytes);
+
+  const Outcome text = octavo("inspect " + model);
+  for (const char* part :
+       {"Runs        yes", "llama.block_count", "u32", "token_embd.weight", "[101,64]"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << " in\n" << text.out;
+  }
+}
+
+TEST(Cli, InspectOfAVocabularyCutsLongArrays) {
+  const Outcome run = octavo("inspect " OCTAVO_TEST_DATA "/vocabs/ggml-vocab-gpt-2.gguf --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("use").at("runs"), false);
+  EXPECT_EQ(report.at("use").at("tokenizes"), true) << dump_json(report.at("use"));
+  EXPECT_EQ(dump_json(report.at("metadata").at("tokenizer.ggml.tokens")),
+            R"({"type":"array[string]","count":50257,"first":["!","\"","#","$","%","&"]})");
+  EXPECT_LT(run.out.size(), 10000u);
+}
+
+TEST(Cli, InspectEscapesControlCharacters) {
+  testing::TinyLlama spec;
+  spec.edit_metadata = [](JsonObject& metadata) {
+    metadata["general.name"] = "\x1b[31m";
+    metadata["\x1b[32m"] = "key";
+  };
+  spec.edit_tensor = [](std::string& name, DType&, Shape&) {
+    name += "\x1b[33m";
+    return true;
+  };
+  const std::string model = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(model, spec);
+  for (const char* flag : {"", " --json"}) {
+    const Outcome run = octavo("inspect " + model + flag);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out.find('\x1b'), std::string::npos) << run.out;
+    for (const char* part : {"\\u001b[31m", "\\u001b[32m", "\\u001b[33m"}) {
+      EXPECT_NE(run.out.find(part), std::string::npos) << part;
+    }
+  }
+}
+
+// The real model from here on: scripts/fetch_model.sh fetches it.
+TEST(CliSmolLm2, AnswersFromStandardInputWithASystemMessage) {
+  const Outcome run = octavo("run smollm2 - --system 'Answer in one word.' --max-tokens 8 --json",
+                             "What is the capital of France?");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_NE(to_view(report.at("text").as_string()).find("Paris"), std::string::npos) << run.out;
+}
+
+TEST(CliSmolLm2, StopStringsAreCutOff) {
+  const Outcome run = octavo("run smollm2 'What is the capital of France?' --stop ' of' --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("text"), "The capital");
+  EXPECT_EQ(report.at("finish_reason"), "stop");
+}
+
+TEST(CliSmolLm2, ChatRemembersResetsAndHelps) {
+  const Outcome chat =
+      octavo("run smollm2 --max-tokens 24",
+             "My name is Ada. Say hello.\n/help\nWhat is my name?\n/reset\n/nope\n");
+  ASSERT_EQ(chat.exit_code, 0) << chat.err;
+  EXPECT_NE(chat.out.find("/system"), std::string::npos);
+  EXPECT_NE(chat.err.find("/nope"), std::string::npos);
+  const size_t help = chat.out.find("/help");
+  EXPECT_NE(chat.out.find("Ada", help), std::string::npos) << chat.out;
+}
+
+TEST(CliSmolLm2, TokenizePrintsIdsOnOneLine) {
+  EXPECT_EQ(octavo("tokenize smollm2 'Hello, world!'").out, "19556 28 905 17\n");
+  EXPECT_EQ(octavo("tokenize smollm2 - --parse-special", "<|im_end|>").out, "2\n");
+  EXPECT_NE(octavo("tokenize smollm2 - ", "<|im_end|>").out, "2\n");
+  const Json report = parse_json(octavo("tokenize smollm2 'Hello, world!' --json").out, "").value();
+  EXPECT_EQ(dump_json(report.at("ids")), "[19556,28,905,17]");
+  EXPECT_EQ(dump_json(report.at("pieces")), "[\"Hello\",\",\",\"Ġworld\",\"!\"]");
+}
+
+}  // namespace
+}  // namespace octavo

@@ -1,0 +1,231 @@
+// Every attention kernel of the table: against the oracle on random paged caches, and the promise
+// that a row's bits depend on nothing but its own sequence.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernel_test_util.h"
+#include "tensor/float16.h"
+#include "tolerance.h"
+
+namespace octavo::testing {
+namespace {
+
+using backends::cpu::Kernel;
+
+struct Heads {
+  int64_t num_heads;
+  int64_t num_kv_heads;
+  int64_t head_dim;
+};
+
+// A sequence: `length` positions in the cache, the last `rows` of which are queries.
+struct Sequence {
+  int64_t length;
+  int64_t rows;
+};
+
+// A batch over a cache whose blocks are shuffled and whose unused slots are NaN.
+class PagedBatch {
+ public:
+  PagedBatch(Rng& rng, DType dtype, Heads heads, int64_t block_size,
+             const std::vector<Sequence>& sequences)
+      : sequences_(sequences) {
+    int64_t blocks = 3;  // some that nobody uses
+    cu_seqlens_ = {0};
+    for (const Sequence& s : sequences) {
+      const int64_t used = (s.length + block_size - 1) / block_size;
+      blocks += used;
+      table_stride_ = std::max(table_stride_, used + 2);
+      cu_seqlens_.push_back(cu_seqlens_.back() + static_cast<int32_t>(s.rows));
+      lengths_.push_back(static_cast<int32_t>(s.length));
+    }
+    std::vector<int32_t> free(blocks);
+    std::iota(free.begin(), free.end(), 0);
+    for (int64_t i = blocks - 1; i > 0; --i) std::swap(free[i], free[random_int(rng, 0, i + 1)]);
+
+    const int64_t values = blocks * heads.num_kv_heads * block_size * heads.head_dim;
+    k_.assign(values, kNan);
+    v_.assign(values, kNan);
+    kv_ = {k_.data(),  v_.data(),          DType::kF32,   blocks,
+           block_size, heads.num_kv_heads, heads.head_dim};
+    table_.assign(sequences.size() * table_stride_, INT32_MIN);  // entries that may not be read
+    for (size_t s = 0; s < sequences.size(); ++s) fill_sequence(rng, s, free);
+    if (dtype != DType::kF32) narrow(dtype);
+    q_ = std::make_unique<PaddedMat>(
+        PaddedMat::random(rng, cu_seqlens_.back(), heads.num_heads * heads.head_dim));
+  }
+
+  ops::AttentionArgs args(const PaddedMat& out, int64_t num_heads) const {
+    return {out, *q_, kv_, batch(), num_heads, 0.25f};
+  }
+
+  // The same with only sequence `s`, and of it only rows [begin, end): what a chunk sees.
+  ops::AttentionArgs chunk(const PaddedMat& out, int64_t num_heads, size_t s, int64_t begin,
+                           int64_t end) {
+    chunk_cu_seqlens_ = {0, static_cast<int32_t>(end - begin)};
+    chunk_length_ = static_cast<int32_t>(sequences_[s].length - sequences_[s].rows + end);
+    ops::AttentionArgs a = args(out, num_heads);
+    a.q.data = a.q.row<float>(cu_seqlens_[s] + begin);
+    a.q.rows = end - begin;
+    a.batch.num_tokens = end - begin;
+    a.batch.num_seqs = 1;
+    a.batch.cu_seqlens_q = chunk_cu_seqlens_.data();
+    a.batch.seq_lens = &chunk_length_;
+    a.batch.block_table += static_cast<int64_t>(s) * table_stride_;
+    return a;
+  }
+
+  int64_t num_tokens() const { return cu_seqlens_.back(); }
+  int64_t first_row(size_t s) const { return cu_seqlens_[s]; }
+  int64_t cols() const { return q_->mat().cols; }
+
+ private:
+  ops::SequenceBatch batch() const {
+    ops::SequenceBatch b;
+    b.num_tokens = cu_seqlens_.back();
+    b.num_seqs = static_cast<int64_t>(lengths_.size());
+    b.cu_seqlens_q = cu_seqlens_.data();
+    b.seq_lens = lengths_.data();
+    b.block_table = table_.data();
+    b.block_table_stride = table_stride_;
+    return b;
+  }
+
+  void fill_sequence(Rng& rng, size_t s, std::vector<int32_t>& free) {
+    for (int64_t p = 0; p < sequences_[s].length; ++p) {
+      int32_t& block = table_[s * table_stride_ + p / kv_.block_size];
+      if (p % kv_.block_size == 0) {
+        block = free.back();
+        free.pop_back();
+      }
+      for (int64_t h = 0; h < kv_.num_kv_heads; ++h) {
+        const int64_t row = (block * kv_.num_kv_heads + h) * kv_.block_size + p % kv_.block_size;
+        for (int64_t d = 0; d < kv_.head_dim; ++d) {
+          k_[row * kv_.head_dim + d] = random_normal(rng);
+          v_[row * kv_.head_dim + d] = random_normal(rng);
+        }
+      }
+    }
+  }
+
+  void narrow(DType dtype) {
+    const auto convert = dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
+    for (size_t i = 0; i < k_.size(); ++i) {
+      k16_.push_back(convert(k_[i]));
+      v16_.push_back(convert(v_[i]));
+    }
+    kv_.k = k16_.data();
+    kv_.v = v16_.data();
+    kv_.dtype = dtype;
+  }
+
+  std::vector<Sequence> sequences_;
+  std::vector<int32_t> cu_seqlens_;
+  std::vector<int32_t> lengths_;
+  std::vector<int32_t> table_;
+  int64_t table_stride_ = 0;
+  std::vector<float> k_;
+  std::vector<float> v_;
+  std::vector<uint16_t> k16_;
+  std::vector<uint16_t> v16_;
+  ops::PagedKv kv_;
+  std::unique_ptr<PaddedMat> q_;
+  std::vector<int32_t> chunk_cu_seqlens_;
+  int32_t chunk_length_ = 0;
+};
+
+class AttentionKernel : public ::testing::TestWithParam<const Kernel*> {
+ protected:
+  void run(Context& context, const ops::AttentionArgs& args) const {
+    call(*GetParam(), context, args);
+  }
+};
+
+const std::vector<Sequence> kMixed = {{300, 1}, {7, 7}, {520, 70}, {1, 1}, {257, 2}, {256, 1}};
+
+TEST_P(AttentionKernel, AgreesWithTheOracle) {
+  Rng rng(5);
+  const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 1, 80}, {3, 3, 20}, {70, 1, 8}};
+  const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+  for (const Heads& heads : shapes) {
+    for (const DType dtype : dtypes) {
+      const int64_t block_size = random_int(rng, 1, 40);
+      PagedBatch batch(rng, dtype, heads, block_size, kMixed);
+      PaddedMat expected(batch.num_tokens(), batch.cols());
+      PaddedMat actual(batch.num_tokens(), batch.cols());
+      Context context(2, batch.num_tokens(), batch.cols());
+      backends::ref::attention(*context, batch.args(expected, heads.num_heads));
+      run(context, batch.args(actual, heads.num_heads));
+      ASSERT_LE(relative_error(actual, expected), kAttention)
+          << heads.num_heads << "/" << heads.num_kv_heads << " heads of " << heads.head_dim << " "
+          << dtype_traits(dtype).name << ", blocks of " << block_size;
+      ASSERT_TRUE(actual.padding_is_untouched());
+    }
+  }
+}
+
+TEST_P(AttentionKernel, SequencesAloneAndInChunksAreTheSameBits) {
+  Rng rng(6);
+  const Heads heads = {6, 2, 64};
+  PagedBatch batch(rng, DType::kBF16, heads, 16, kMixed);
+  PaddedMat whole(batch.num_tokens(), batch.cols());
+  Context context(2, batch.num_tokens(), batch.cols());
+  run(context, batch.args(whole, heads.num_heads));
+  for (size_t s = 0; s < kMixed.size(); ++s) {
+    for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
+      for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
+        const int64_t end = std::min(begin + chunk, kMixed[s].rows);
+        PaddedMat part(end - begin, batch.cols());
+        run(context, batch.chunk(part, heads.num_heads, s, begin, end));
+        ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
+            << "sequence " << s << ", rows " << begin << " to " << end;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionKernel, ThreadsDoNotChangeABit) {
+  Rng rng(7);
+  const Heads heads = {6, 2, 64};
+  // The first is few units and many tiles: tiles are shared by threads, in more than one round
+  // where the workspace is small.
+  const std::vector<Sequence> batches[] = {{{3000, 1}}, {{900, 3}}, kMixed};
+  for (const auto& sequences : batches) {
+    PagedBatch batch(rng, DType::kF32, heads, 32, sequences);
+    PaddedMat one(batch.num_tokens(), batch.cols());
+    Context single(1, batch.num_tokens(), batch.cols());
+    run(single, batch.args(one, heads.num_heads));
+    for (const int threads : {2, 3}) {
+      PaddedMat many(batch.num_tokens(), batch.cols());
+      Context context(threads, batch.num_tokens(), batch.cols());
+      run(context, batch.args(many, heads.num_heads));
+      ASSERT_TRUE(same_bits(one, many)) << threads << " threads";
+    }
+  }
+}
+
+TEST_P(AttentionKernel, LargeScoresDoNotOverflow) {
+  Rng rng(8);
+  const Heads heads = {2, 1, 32};
+  PagedBatch batch(rng, DType::kF32, heads, 8, {{600, 2}});
+  PaddedMat out(2, batch.cols());
+  PaddedMat expected(2, batch.cols());
+  Context context(1, 2, batch.cols());
+  ops::AttentionArgs args = batch.args(out, heads.num_heads);
+  args.scale = 1000;  // scores of thousands: one position takes all
+  run(context, args);
+  args.out = expected;
+  backends::ref::attention(*context, args);
+  EXPECT_LE(relative_error(out, expected), 1e-2);
+}
+
+std::string kernel_name(const ::testing::TestParamInfo<const Kernel*>& info) {
+  return std::string(info.param->name);
+}
+INSTANTIATE_TEST_SUITE_P(Table, AttentionKernel, ::testing::ValuesIn(runnable_kernels("attention")),
+                         kernel_name);
+
+}  // namespace
+}  // namespace octavo::testing

@@ -1,0 +1,74 @@
+#include "kernel_test_util.h"
+
+#include "ops/blocks.h"
+#include "tensor/float16.h"
+
+namespace octavo::testing {
+namespace {
+
+template <typename Block>
+void fill_block(Rng& rng, std::byte* dst, float largest_code) {
+  Block block;
+  auto* bytes = reinterpret_cast<uint8_t*>(&block);
+  for (size_t i = 0; i < sizeof(Block); ++i) bytes[i] = static_cast<uint8_t>(rng.next_u64());
+  block.d = float_to_fp16(random_normal(rng) * 2 / largest_code);
+  if constexpr (requires { block.m; }) block.m = float_to_fp16(random_normal(rng));
+  std::memcpy(dst, &block, sizeof(Block));
+}
+
+void fill(Rng& rng, DType dtype, std::byte* dst, int64_t index) {
+  const float value = random_normal(rng);
+  const uint16_t half = dtype == DType::kF16 ? float_to_fp16(value) : float_to_bf16(value);
+  switch (dtype) {
+    case DType::kQ4_0:
+      return fill_block<ops::BlockQ4_0>(rng, dst, 8);
+    case DType::kQ4_1:
+      return fill_block<ops::BlockQ4_1>(rng, dst, 15);
+    case DType::kQ5_0:
+      return fill_block<ops::BlockQ5_0>(rng, dst, 16);
+    case DType::kQ5_1:
+      return fill_block<ops::BlockQ5_1>(rng, dst, 31);
+    case DType::kQ8_0:
+      fill_block<ops::BlockQ8_0>(rng, dst, 127);
+      // The one code whose magnitude does not fit seven bits.
+      if (index % 3 == 0) dst[2 + index % 32] = std::byte{0x80};
+      return;
+    case DType::kF32:
+      std::memcpy(dst, &value, sizeof(value));
+      return;
+    default:
+      std::memcpy(dst, &half, sizeof(half));
+  }
+}
+
+}  // namespace
+
+ops::Weight random_weight(Rng& rng, DType dtype, int64_t rows, int64_t cols) {
+  const int64_t size = rows * dtype_bytes(dtype, cols);
+  std::shared_ptr<std::byte[]> bytes(new std::byte[size]);
+  const int32_t step = dtype_traits(dtype).block_bytes;
+  for (int64_t i = 0; i < size / step; ++i) fill(rng, dtype, bytes.get() + i * step, i);
+  return {ops::PackedLayout::kRowMajor, dtype, rows, cols, bytes.get(), bytes};
+}
+
+Context::Context(int num_threads, int64_t rows, int64_t cols) : pool_(num_threads) {
+  const int64_t size = backends::cpu::workspace_bytes(rows, cols, num_threads);
+  // Not cleared: kernels may not rely on what is in there.
+  memory_.reset(new std::byte[size + 64]);
+  void* aligned = memory_.get();
+  size_t space = size + 64;
+  ctx_.workspace = static_cast<std::byte*>(std::align(64, size, aligned, space));
+  ctx_.workspace_bytes = size;
+  ctx_.pool = &pool_;
+  std::memset(aligned, 0xFF, std::min<int64_t>(size, 1 << 20));  // NaN
+}
+
+std::vector<const backends::cpu::Kernel*> runnable_kernels(std::string_view op) {
+  std::vector<const backends::cpu::Kernel*> kernels;
+  for (const backends::cpu::Kernel& kernel : backends::cpu::kernel_table()) {
+    if (kernel.op == op && backends::cpu::isa_supported(kernel.isa)) kernels.push_back(&kernel);
+  }
+  return kernels;
+}
+
+}  // namespace octavo::testing

@@ -1,0 +1,172 @@
+// Every linear kernel of the table against the oracle: on the activations as the kernel rounds them
+// (tight: only the order of sums differs) and as they were (loose).
+#include <gtest/gtest.h>
+
+#include "kernel_test_util.h"
+#include "ops/decode_row.h"
+#include "tensor/float16.h"
+#include "tolerance.h"
+
+namespace octavo::testing {
+namespace {
+
+using backends::Arithmetic;
+using backends::cpu::Kernel;
+
+struct Case {
+  const Kernel* kernel;
+  DType dtype;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Kernel* kernel : runnable_kernels("linear")) {
+    for (int i = 0; i < kNumDTypes; ++i) {
+      const auto dtype = static_cast<DType>(i);
+      if ((kernel->weights & backends::cpu::dtype_bit(dtype)) != 0)
+        cases.push_back({kernel, dtype});
+    }
+  }
+  return cases;
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(info.param.kernel->name) + "_" +
+         std::string(dtype_traits(info.param.dtype).name);
+}
+
+// x as a kernel of this arithmetic sees it, by its definition.
+PaddedMat rounded(const PaddedMat& x, Arithmetic arithmetic) {
+  PaddedMat result = x;
+  for (int64_t t = 0; t < x.mat().rows; ++t) {
+    float* row = result.mat().row<float>(t);
+    if (arithmetic == Arithmetic::kBFloat16) {
+      for (int64_t i = 0; i < x.mat().cols; ++i) row[i] = bf16_to_float(float_to_bf16(row[i]));
+    } else if (arithmetic == Arithmetic::kInt8) {
+      for (int64_t b = 0; b < x.mat().cols; b += 32) {
+        float top = 0;
+        for (int i = 0; i < 32; ++i) top = std::max(top, std::abs(row[b + i]));
+        const float inverse = top == 0 ? 0 : 127 / top;
+        for (int i = 0; i < 32; ++i) {
+          row[b + i] = std::nearbyint(row[b + i] * inverse) * (top / 127);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+// The largest error of an output relative to its sum of |x * w|.
+double linear_error(const PaddedMat& actual, const PaddedMat& x, const ops::LinearArgs& a) {
+  PaddedMat expected(a.x.rows, a.w->rows);
+  ops::ExecContext ctx;
+  backends::ref::linear(ctx, {expected, x, a.w, a.bias});
+  std::vector<float> w(a.w->cols);
+  double worst = 0;
+  for (int64_t n = 0; n < a.w->rows; ++n) {
+    ops::decode_row_fn(a.w->dtype)(a.w->row(n), w.data(), a.w->cols);
+    for (int64_t t = 0; t < a.x.rows; ++t) {
+      double magnitude = 1e-30 + (a.bias == nullptr ? 0 : std::abs(a.bias[n]));
+      for (int64_t k = 0; k < a.w->cols; ++k) magnitude += std::abs(x.at(t, k) * w[k]);
+      const double difference = std::abs(static_cast<double>(actual.at(t, n)) - expected.at(t, n));
+      if (!(difference / magnitude <= worst)) worst = difference / magnitude;
+    }
+  }
+  return worst;
+}
+
+class LinearKernel : public ::testing::TestWithParam<Case> {
+ protected:
+  bool blocks() const { return dtype_traits(GetParam().dtype).quantized; }
+  void run(Context& context, const ops::LinearArgs& args) const {
+    call(*GetParam().kernel, context, args);
+  }
+};
+
+TEST_P(LinearKernel, AgreesWithTheOracle) {
+  Rng rng(1);
+  const std::vector<int64_t> widths = blocks() ? std::vector<int64_t>{32, 64, 576, 1536}
+                                               : std::vector<int64_t>{1, 7, 33, 64, 255, 577, 1100};
+  for (const int64_t cols : widths) {
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 17}) {
+      const int64_t outputs = random_int(rng, 1, 90);
+      const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
+      const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
+      const PaddedMat bias = PaddedMat::random(rng, 1, outputs);
+      PaddedMat out(rows, outputs, 7);
+      Context context(2, rows, cols);
+      const ops::LinearArgs args = {out, x, &w, rows % 2 == 0 ? bias.mat().row<float>(0) : nullptr};
+      run(context, args);
+      ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
+      const Arithmetic arithmetic = GetParam().kernel->arithmetic;
+      ASSERT_LE(linear_error(out, rounded(x, arithmetic), args), kLinearSameActivations)
+          << rows << " x " << cols << " x " << outputs;
+      ASSERT_LE(linear_error(out, x, args), linear_tolerance(arithmetic))
+          << rows << " x " << cols << " x " << outputs;
+    }
+  }
+}
+
+TEST_P(LinearKernel, RowsAloneAreTheSameBitsAsInABatch) {
+  Rng rng(2);
+  const int64_t cols = blocks() ? 1056 : 1057;
+  const int64_t outputs = 75;
+  const int64_t rows = 141;  // more than a block of rows
+  const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
+  const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
+  PaddedMat batch(rows, outputs);
+  Context context(1, rows, cols);
+  run(context, {batch, x, &w});
+  for (const int64_t first : {0, 1, 5, 63, 127, 128, 140}) {
+    for (const int64_t count : {1, 2, 3, 7, 13}) {
+      if (first + count > rows) continue;
+      PaddedMat alone(count, outputs);
+      ops::Mat part = x.mat();
+      part.data = part.row<float>(first);
+      run(context, {alone, part.top(count), &w});
+      ASSERT_TRUE(same_bits(alone, batch, first)) << first << " + " << count;
+    }
+  }
+}
+
+TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
+  Rng rng(3);
+  const int64_t cols = blocks() ? 576 : 601;
+  for (const int64_t rows : {1, 40}) {
+    const ops::Weight w = random_weight(rng, GetParam().dtype, 145, cols);
+    const PaddedMat x = PaddedMat::random(rng, rows, cols);
+    PaddedMat one(rows, 145);
+    Context single(1, rows, cols);
+    run(single, {one, x, &w});
+    for (const int threads : {2, 3}) {
+      PaddedMat many(rows, 145);
+      Context context(threads, rows, cols);
+      run(context, {many, x, &w});
+      ASSERT_TRUE(same_bits(one, many)) << threads;
+    }
+  }
+}
+
+TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
+  Rng rng(4);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, 64);
+  PaddedMat x = PaddedMat::random(rng, 3, 64);
+  for (int64_t k = 0; k < 64; ++k) {
+    x.at(0, k) = 0;
+    x.at(1, k) = k % 2 == 0 ? 1e30f : -1e30f;
+    x.at(2, k) = 1e-30f;
+  }
+  PaddedMat out(3, 33);
+  Context context(1, 3, 64);
+  run(context, {out, x, &w});
+  for (int64_t n = 0; n < 33; ++n) {
+    EXPECT_EQ(out.at(0, n), 0);
+    EXPECT_TRUE(std::isfinite(out.at(1, n)));
+    EXPECT_TRUE(std::isfinite(out.at(2, n)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, LinearKernel, ::testing::ValuesIn(all_cases()), case_name);
+
+}  // namespace
+}  // namespace octavo::testing

@@ -1,0 +1,29 @@
+// How far a kernel may be from the oracle: the one place for such numbers. Linear errors are
+// relative to the sum of |x * w| of the output, the others to the largest magnitude of the result.
+#pragma once
+
+#include "backends/backend.h"
+
+namespace octavo::testing {
+
+// Against the oracle on the same rounded activations: only the order of float32 sums differs.
+inline constexpr double kLinearSameActivations = 2e-6;
+
+// Against the oracle on the activations as they were: half a step of the rounding.
+inline double linear_tolerance(backends::Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case backends::Arithmetic::kBFloat16:
+      return 0x1p-8 + kLinearSameActivations;  // 8 bits of significand
+    case backends::Arithmetic::kInt8:
+      return 1e-2;  // 1/254 of the block's largest value, which is 2 to 3 times the average
+    default:
+      return kLinearSameActivations;
+  }
+}
+
+inline constexpr double kAttention = 2e-5;
+inline constexpr double kRmsNorm = 1e-6;
+inline constexpr double kRope = 5e-7;
+inline constexpr double kSiluMul = 1e-6;
+
+}  // namespace octavo::testing

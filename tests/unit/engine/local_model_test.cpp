@@ -1,0 +1,147 @@
+// The public Model on a tiny file: generation, limits, refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "octavo/model.h"
+#include "support/tiny_llama.h"
+
+namespace octavo {
+namespace {
+
+using testing::TinyLlama;
+
+std::unique_ptr<Model> load(const TinyLlama& spec, const LoadOptions& options = {}) {
+  const std::string path = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(path, spec);
+  auto model = Model::load(path, options);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return std::move(*model);
+}
+
+Request request_for(std::vector<TokenId> prompt, int64_t max_tokens) {
+  Request request;
+  request.prompt_token_ids = std::move(prompt);
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = max_tokens;
+  return request;
+}
+
+std::vector<TokenId> counting(int64_t n) {
+  std::vector<TokenId> ids(n);
+  for (int64_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(i * 7 % 101);
+  return ids;
+}
+
+// A KV-cached greedy run must choose what recomputing everything chooses.
+TEST(LocalModel, GreedyMatchesRecomputation) {
+  const auto model = load({});
+  const auto generation = model->generate(request_for(counting(20), 12), nullptr).value();
+  ASSERT_EQ(generation.token_ids.size(), 12u);
+  EXPECT_EQ(generation.finish_reason, FinishReason::kLength);
+  std::vector<TokenId> ids = counting(20);
+  for (const TokenId expected : generation.token_ids) {
+    const auto logits = model->logits(ids, LogitsPositions::kLast).value();
+    const auto best = std::max_element(logits.values.begin(), logits.values.end());
+    EXPECT_EQ(best - logits.values.begin(), expected);
+    ids.push_back(expected);
+  }
+}
+
+TEST(LocalModel, ACachedPrefixChangesNothing) {
+  const auto model = load({});
+  const auto fresh = load({});
+  auto first = model->generate(request_for(counting(40), 8), nullptr).value();
+  EXPECT_EQ(first.usage.cached_tokens, 0);
+  std::vector<TokenId> longer = counting(40);
+  longer.insert(longer.end(), first.token_ids.begin(), first.token_ids.end());
+  longer.push_back(3);
+  for (const auto& prompt : {longer, counting(40), counting(33), std::vector<TokenId>{5}, longer}) {
+    const auto warm = model->generate(request_for(prompt, 10), nullptr).value();
+    const auto cold = fresh->logits(prompt, LogitsPositions::kLast).value();
+    EXPECT_EQ(warm.token_ids[0],
+              std::max_element(cold.values.begin(), cold.values.end()) - cold.values.begin());
+    EXPECT_LT(warm.usage.cached_tokens, static_cast<int64_t>(prompt.size()));
+  }
+  const auto again = model->generate(request_for(longer, 10), nullptr).value();
+  EXPECT_EQ(again.usage.cached_tokens, static_cast<int64_t>(longer.size()) - 1);
+}
+
+TEST(LocalModel, StopTokensAndSinkEndTheAnswer) {
+  const auto model = load({});
+  const auto all = model->generate(request_for(counting(9), 20), nullptr).value();
+  Request request = request_for(counting(9), 20);
+  request.sampling.stop_token_ids = {all.token_ids[4]};
+  const auto stopped = model->generate(request, nullptr).value();
+  EXPECT_EQ(stopped.finish_reason, FinishReason::kStop);
+  EXPECT_LE(stopped.token_ids.size(), 5u);
+  EXPECT_EQ(stopped.token_ids.back(), all.token_ids[4]);
+
+  int calls = 0;
+  const auto aborted =
+      model->generate(request_for(counting(9), 20), [&](std::string_view) { return ++calls < 3; })
+          .value();
+  EXPECT_EQ(aborted.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(aborted.token_ids.size(), 3u);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(LocalModel, TheContextEndsAnAnswer) {
+  LoadOptions options;
+  options.max_model_len = 50;
+  const auto model = load({}, options);
+  Request request = request_for(counting(40), 1000);
+  const auto generation = model->generate(request, nullptr).value();
+  EXPECT_EQ(generation.token_ids.size(), 10u);
+  EXPECT_EQ(generation.finish_reason, FinishReason::kLength);
+  for (const int64_t length : {50, 51, 5000}) {
+    const auto refused = model->generate(request_for(counting(length), 5), nullptr);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.status().message().find("50"), std::string::npos);
+  }
+}
+
+TEST(LocalModel, RefusesBadPrompts) {
+  const auto model = load({});
+  for (const std::vector<TokenId>& bad :
+       {std::vector<TokenId>{}, std::vector<TokenId>{1, -1}, std::vector<TokenId>{101}}) {
+    const auto generation = model->generate(request_for(bad, 5), nullptr);
+    ASSERT_FALSE(generation.ok());
+    EXPECT_EQ(generation.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_FALSE(model->logits(bad, LogitsPositions::kLast).ok());
+  }
+  EXPECT_TRUE(model->generate(request_for({1}, 5), nullptr).ok());
+}
+
+TEST(LocalModel, LatencyRunsOfEveryBatchSize) {
+  const auto model = load({});
+  for (const int64_t batch_size : {1, 3, 40}) {
+    const auto run = model->measure_latency(batch_size, 70, 4);
+    ASSERT_TRUE(run.ok()) << run.status().message();
+    EXPECT_GT(run->prefill_s, 0);
+    EXPECT_GT(run->decode_s, 0);
+  }
+  EXPECT_FALSE(model->measure_latency(0, 1, 1).ok());
+  EXPECT_FALSE(model->measure_latency(1, 2000, 1).ok());
+}
+
+TEST(LocalModel, OptionsAreChecked) {
+  const std::string path = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(path, {});
+  const auto refused = [&](auto change, const char* expected) {
+    LoadOptions options;
+    change(options);
+    const auto model = Model::load(path, options);
+    ASSERT_FALSE(model.ok());
+    EXPECT_NE(model.status().message().find(expected), std::string::npos)
+        << model.status().message();
+  };
+  refused([](LoadOptions& o) { o.backend = "tpu"; }, "tpu");
+  refused([](LoadOptions& o) { o.dtype = "float8"; }, "float8");
+  refused([](LoadOptions& o) { o.kv_cache_dtype = "int3"; }, "int3");
+  refused([](LoadOptions& o) { o.max_model_len = 4096; }, "4096");
+  refused([](LoadOptions& o) { o.threads = -1; }, "threads");
+}
+
+}  // namespace
+}  // namespace octavo

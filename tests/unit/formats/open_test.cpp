@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "gguf_bytes.h"
+
+namespace octavo::formats {
+namespace {
+
+// Writes `content` to a file and opens it.
+Status open_content(std::string_view content) {
+  const std::string path = testing::TempDir() + "octavo_open_test.bin";
+  write_file(path, content);
+  const auto checkpoint = open_checkpoint(path);
+  std::filesystem::remove(path);
+  if (!checkpoint.ok()) {
+    EXPECT_TRUE(checkpoint.status().message().starts_with(path)) << checkpoint.status().message();
+  }
+  return checkpoint.status();
+}
+
+void expect_unsupported(std::string_view content, const std::string& what) {
+  const Status status = open_content(content);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported) << status.message();
+  EXPECT_NE(status.message().find(what), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("use a GGUF file"), std::string::npos) << status.message();
+}
+
+TEST(OpenCheckpoint, LooksAtTheContentNotTheName) {
+  EXPECT_TRUE(open_content(small_gguf().bytes()).ok());
+}
+
+TEST(OpenCheckpoint, NamesWhatItDoesNotRead) {
+  const std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const Status weights = open_content(raw(uint64_t{header.size()}) + header + "1234");
+  EXPECT_EQ(weights.code(), StatusCode::kUnsupported);
+  EXPECT_NE(weights.message().find("config.json"), std::string::npos) << weights.message();
+  expect_unsupported("PK\x03\x04 and so on", "PyTorch");
+  expect_unsupported("\x80\x02}q\x00.", "pickle");
+  expect_unsupported("tjgg\x03", "GGML");
+  expect_unsupported("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS");
+  expect_unsupported("<!DOCTYPE html><html></html>", "web page");
+  expect_unsupported("hello", "no model file");
+  expect_unsupported(raw(uint64_t{1} << 40) + "{}", "no model file");  // not safetensors either
+  expect_unsupported("GGU", "no model file");
+}
+
+TEST(OpenCheckpoint, DirectoryMissingAndEmptyFiles) {
+  const auto directory = open_checkpoint(testing::TempDir());
+  EXPECT_EQ(directory.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(directory.status().message().find("config.json"), std::string::npos);
+  const auto missing = open_checkpoint("no/such/file.gguf");
+  EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(missing.status().message().find("no/such/file.gguf"), std::string::npos);
+  EXPECT_EQ(open_content("").code(), StatusCode::kDataLoss);
+}
+
+TEST(OpenCheckpoint, RefusesOnePartOfASplitModel) {
+  RawGguf file = small_gguf();
+  file.keys.push_back(raw_key("split.count", GgufKind::kU16, raw(uint16_t{3})));
+  const Status status = open_content(file.bytes());
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_NE(status.message().find("'split.count': the model is split into 3"), std::string::npos);
+  file.keys.back() = raw_key("split.count", GgufKind::kU16, raw(uint16_t{1}));
+  EXPECT_TRUE(open_content(file.bytes()).ok());
+}
+
+}  // namespace
+}  // namespace octavo::formats
