@@ -14,7 +14,6 @@ namespace {
 
 using formats::Checkpoint;
 using formats::GgufCheckpoint;
-using formats::GgufKind;
 using formats::TensorInfo;
 
 constexpr size_t kShownElements = 6;

@@ -49,14 +49,14 @@ bool is_safetensors(std::string_view content) {
 Status unsupported_format(const std::string& path, std::string_view content) {
   if (content.empty()) return data_loss(path + ": the file is empty");
   if (is_safetensors(content)) {
-    return unsupported(format("{} is a safetensors file: {}", path, kUseGguf));
+    return unsupported(format("{}: this is a safetensors file; {}", path, kUseGguf));
   }
   for (const Signature& signature : kUnsupportedFormats) {
     if (content.starts_with(signature.prefix)) {
-      return unsupported(format("{} is {}: {}", path, signature.what, kUseGguf));
+      return unsupported(format("{}: this is {}; {}", path, signature.what, kUseGguf));
     }
   }
-  return unsupported(format("{} is no model file that octavo knows: {}", path, kUseGguf));
+  return unsupported(format("{}: this is no model file that octavo knows; {}", path, kUseGguf));
 }
 
 // A file that holds one part of a model would otherwise surface as a missing tensor.
@@ -73,7 +73,7 @@ Status check_not_split(const Checkpoint& checkpoint) {
 Result<std::shared_ptr<const Checkpoint>> open_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    return unsupported(format("{} is a directory: {}", path, kUseGguf));
+    return unsupported(format("{}: this is a directory; {}", path, kUseGguf));
   }
   const std::shared_ptr<const MmapFile> file = OCTAVO_TRY(MmapFile::open(path));
   const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
