@@ -146,23 +146,28 @@ void fill_byte_level_bytes(Vocabulary& vocabulary) {
   }
 }
 
-// The two sides of a merge, "A B"; a side may itself start with a space.
-Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabulary) {
-  constexpr const char* kKey = "tokenizer.ggml.merges";
-  const JsonArray& merges = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+// The tokens by their spelling.
+StringIndex index_pieces(const Source& source, const Vocabulary& vocabulary) {
   StringIndex index(vocabulary.pieces, vocabulary.size());
   size_t duplicates = 0;
   for (size_t i = 0; i < vocabulary.size(); ++i) {
-    if (index.find(vocabulary.pieces[i]) != kNoToken) ++duplicates;
-    index.insert(static_cast<TokenId>(i));
+    if (!index.insert(static_cast<TokenId>(i))) ++duplicates;
   }
   if (duplicates != 0) {
     log_warning("{}: {} tokens are spelled like another: the last of each is used", source.name,
                 duplicates);
   }
+  return index;
+}
+
+// A merge is written "A B"; A may itself start with a space.
+Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabulary) {
+  constexpr const char* kKey = "tokenizer.ggml.merges";
+  const JsonArray& merges = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+  const StringIndex index = index_pieces(source, vocabulary);
   MergeTable table(merges.size());
   size_t forbidden = 0;
-  std::string result;
+  std::string joined;
   for (size_t i = 0; i < merges.size(); ++i) {
     const std::string_view text =
         merges[i].is_string() ? to_view(merges[i].get_string()) : std::string_view();
@@ -171,21 +176,21 @@ Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabular
       return data_loss(
           format("{}: '{}'[{}] is not two tokens with a space between", source.name, kKey, i));
     }
-    const std::string_view left = text.substr(0, space);
-    const std::string_view right = text.substr(space + 1);
-    result.assign(left).append(right);
-    for (const std::string_view part : {left, right, std::string_view(result)}) {
-      if (index.find(part) == kNoToken) {
-        return data_loss(
-            format("{}: '{}'[{}]: '{}' is not in the vocabulary", source.name, kKey, i, part));
+    joined.assign(text).erase(space, 1);
+    const std::string_view parts[] = {text.substr(0, space), text.substr(space + 1), joined};
+    TokenId ids[3];
+    for (size_t part = 0; part < 3; ++part) {
+      ids[part] = index.find(parts[part]);
+      if (ids[part] == kNoToken) {
+        return data_loss(format("{}: '{}'[{}]: '{}' is not in the vocabulary", source.name, kKey, i,
+                                parts[part]));
       }
     }
-    const TokenId merged = index.find(result);
-    if (vocabulary.is_control(merged)) {
+    if (vocabulary.is_control(ids[2])) {
       ++forbidden;  // plain text must not be able to spell a control token
-      continue;
+    } else {
+      table.insert(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
     }
-    table.insert(index.find(left), index.find(right), {static_cast<uint32_t>(i), merged});
   }
   if (forbidden != 0) {
     log_warning("{}: {} merges that make control tokens are ignored", source.name, forbidden);

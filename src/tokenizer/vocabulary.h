@@ -36,7 +36,7 @@ class StringTable {
 class StringIndex {
  public:
   StringIndex(const StringTable& strings, size_t capacity);
-  void insert(TokenId id);
+  bool insert(TokenId id);                    // whether no equal string was there
   TokenId find(std::string_view text) const;  // kNoToken where there is none
 
  private:
