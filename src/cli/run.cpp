@@ -16,12 +16,14 @@ struct RunArgs {
   std::string prompt;
   std::string system;
   std::string token_ids;
+  bool has_prompt = false;
+  bool has_token_ids = false;
   bool raw = false;
   bool json = false;
 };
 
 Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run) {
-  if (!run.token_ids.empty()) return parse_token_ids(run.token_ids);
+  if (run.has_token_ids) return parse_token_ids(run.token_ids);
   if (model.tokenizer() == nullptr) return model.tokenizer_status();
   const std::string text = text_or_stdin(run.prompt);
   if (run.raw) return model.tokenizer()->encode(text, {});
@@ -75,18 +77,17 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
 }
 
 // What contradicts itself, before minutes are spent on loading.
-Status check(const Args& args, const RunArgs& run) {
-  const bool has_prompt = !run.prompt.empty() || args.given("PROMPT");
-  if (has_prompt && args.given("--token-ids")) {
+Status check(const RunArgs& run) {
+  if (run.has_prompt && run.has_token_ids) {
     return invalid_argument("give a prompt or --token-ids, not both");
   }
-  if (args.given("--system") && (run.raw || args.given("--token-ids"))) {
+  if (!run.system.empty() && (run.raw || run.has_token_ids)) {
     return invalid_argument("--system needs the chat template: not with --raw or --token-ids");
   }
-  if (!has_prompt && !args.given("--token-ids") && (run.raw || run.json)) {
+  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json)) {
     return invalid_argument("--raw and --json need a prompt");
   }
-  return {};
+  return run.has_token_ids ? parse_token_ids(run.token_ids).status() : Status();
 }
 
 }  // namespace
@@ -107,7 +108,9 @@ int run_run(int argc, const char* const* argv) {
   SamplingArgs sampling_args(args);
   args.flag("--json", run.json, "print an object with text, token_ids, usage and timings");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  Status usage = check(args, run);
+  run.has_prompt = args.given("PROMPT");
+  run.has_token_ids = args.given("--token-ids");
+  Status usage = check(run);
   const auto sampling = sampling_args.params();
   if (usage.ok()) usage = sampling.status();
   if (!usage.ok()) {
@@ -117,7 +120,7 @@ int run_run(int argc, const char* const* argv) {
   const double start = now_seconds();
   const auto model = model_args.load();
   if (!model.ok()) return fail(model.status());
-  if (!args.given("PROMPT") && !args.given("--token-ids")) {
+  if (!run.has_prompt && !run.has_token_ids) {
     if ((*model)->tokenizer() == nullptr) return fail((*model)->tokenizer_status());
     return run_chat(**model, *sampling, run.system);
   }

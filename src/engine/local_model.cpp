@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "engine/generator.h"
 #include "formats/checkpoint.h"
+#include "model/architectures.h"
 #include "octavo/model.h"
 #include "tokenizer/load.h"
 
@@ -91,6 +92,11 @@ class LocalModel final : public Model {
 
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, const LoadOptions& options) {
   return engine::LocalModel::load(path, options);
+}
+
+bool supports_architecture(std::string_view name) {
+  return model::find_gguf_architecture(name) != nullptr ||
+         model::find_hf_architecture(name) != nullptr;
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {

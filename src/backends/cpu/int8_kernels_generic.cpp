@@ -2,6 +2,7 @@
 // inner loops are shaped so that the compiler finds pmaddwd.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backends/cpu/micro_kernels.h"
 #include "ops/blocks.h"
@@ -21,7 +22,11 @@ struct PanelBlock {
 void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
   for (int64_t b = 0; b < blocks; ++b, x += kBlockValues, ++dst) {
     float top = 0;
-    for (int i = 0; i < kBlockValues; ++i) top = std::fmax(top, std::fabs(x[i]));
+    bool has_nan = false;
+    for (int i = 0; i < kBlockValues; ++i) {
+      top = std::fmax(top, std::fabs(x[i]));
+      has_nan |= std::isnan(x[i]);
+    }
     const float inverse = top > 0 ? 127.0f / top : 0;
     int sum = 0;
     for (int i = 0; i < kBlockValues; ++i) {
@@ -31,7 +36,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
       dst->codes[i] = static_cast<int8_t>(code);
       sum += code;
     }
-    dst->scale = top / 127.0f;
+    dst->scale = has_nan ? std::numeric_limits<float>::quiet_NaN() : top / 127.0f;
     dst->sum = dst->scale * static_cast<float>(sum);
     dst->correction = -zero * sum;
   }
@@ -65,10 +70,10 @@ void unpack_block(PanelBlock& out, const BlockQ8_0& b) {
 }
 
 template <typename Block>
-void unpack(void* panel, const void* const* rows, int64_t blocks) {
+void unpack(void* panel, const Int8Weights& weights) {
   auto* out = static_cast<PanelBlock*>(panel);
-  const auto* src = static_cast<const std::byte*>(rows[0]);
-  for (int64_t b = 0; b < blocks; ++b, ++out, src += sizeof(Block)) {
+  const auto* src = static_cast<const std::byte*>(weights.rows[0]);
+  for (int64_t b = 0; b < weights.blocks; ++b, ++out, src += sizeof(Block)) {
     Block block;
     std::memcpy(&block, src, sizeof(Block));
     out->d = fp16_to_float(block.d);
@@ -98,12 +103,13 @@ void multiply(const Int8Multiply& a) {
 const Int8Kernels kInt8Generic = {
     1,
     sizeof(PanelBlock),
+    0,
     quantize,
-    {{0, unpack<BlockQ4_0>, multiply},
-     {0, unpack<BlockQ4_1>, multiply},
-     {0, unpack<BlockQ5_0>, multiply},
-     {0, unpack<BlockQ5_1>, multiply},
-     {0, unpack<BlockQ8_0>, multiply}},
+    {{0, unpack<BlockQ4_0>, multiply, nullptr},
+     {0, unpack<BlockQ4_1>, multiply, nullptr},
+     {0, unpack<BlockQ5_0>, multiply, nullptr},
+     {0, unpack<BlockQ5_1>, multiply, nullptr},
+     {0, unpack<BlockQ8_0>, multiply, nullptr}},
 };
 
 }  // namespace octavo::backends::cpu
