@@ -1,12 +1,11 @@
 #include "tokenizer/unicode_case.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <iterator>
 #include <string_view>
 
 #include "base/utf8.h"
+#include "tokenizer/unicode.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -89,12 +88,8 @@ std::u32string_view expansion(char32_t c) {
   return found->upper;
 }
 
-utf8proc_category_t category(char32_t c) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
-}
-
-bool is_between(char32_t c, utf8proc_category_t first, utf8proc_category_t last) {
-  const utf8proc_category_t found = category(c);
+bool is_between(char32_t c, Category first, Category last) {
+  const Category found = category(c);
   return found >= first && found <= last;
 }
 
@@ -102,34 +97,34 @@ bool is_between(char32_t c, utf8proc_category_t first, utf8proc_category_t last)
 
 bool unicode_is_space(char32_t c) {
   if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
-  return c == 0x85 || category(c) == UTF8PROC_CATEGORY_ZS || c == 0x2028 || c == 0x2029;
+  return c == 0x85 || category(c) == Category::kZs || c == 0x2028 || c == 0x2029;
 }
 
 bool unicode_is_alpha(char32_t c) {
-  return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
+  return is_between(c, Category::kLu, Category::kLo);
 }
 bool unicode_is_decimal(char32_t c) {
-  return category(c) == UTF8PROC_CATEGORY_ND;
+  return category(c) == Category::kNd;
 }
 bool unicode_is_numeric(char32_t c) {
-  return is_between(c, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO);
+  return is_between(c, Category::kNd, Category::kNo);
 }
 bool unicode_is_cased(char32_t c) {
-  return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LT);
+  return is_between(c, Category::kLu, Category::kLt);
 }
 bool unicode_is_upper(char32_t c) {
-  return category(c) == UTF8PROC_CATEGORY_LU;
+  return category(c) == Category::kLu;
 }
 bool unicode_is_lower(char32_t c) {
-  return category(c) == UTF8PROC_CATEGORY_LL;
+  return category(c) == Category::kLl;
 }
 bool unicode_is_word(char32_t c) {
   return c == U'_' || unicode_is_alpha(c) || unicode_is_numeric(c);
 }
 bool unicode_is_printable(char32_t c) {
   if (c == U' ') return true;
-  const utf8proc_category_t found = category(c);
-  return found != UTF8PROC_CATEGORY_CN && found < UTF8PROC_CATEGORY_ZS;
+  const Category found = category(c);
+  return found != Category::kCn && found < Category::kZs;
 }
 
 void append_upper(std::string& out, char32_t c) {
@@ -141,16 +136,14 @@ void append_upper(std::string& out, char32_t c) {
   }
   const std::u32string_view several = expansion(c);
   for (const char32_t part : several) utf8_append(out, part);
-  if (several.empty()) {
-    utf8_append(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
-  }
+  if (several.empty()) utf8_append(out, simple_upper(c));
 }
 
 void append_title(std::string& out, char32_t c) {
-  const auto single = static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+  const char32_t single = simple_title(c);
   const std::u32string_view several = expansion(c);
   // A title-case letter of its own (U+1FBC) wins over the upper-case mapping of several.
-  if (several.empty() || category(single) == UTF8PROC_CATEGORY_LT) {
+  if (several.empty() || category(single) == Category::kLt) {
     utf8_append(out, single);
     return;
   }
@@ -171,7 +164,7 @@ void append_lower(std::string& out, char32_t c, bool final_sigma) {
     out += 'i';
     utf8_append(out, kCombiningDot);
   } else {
-    utf8_append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    utf8_append(out, simple_lower(c));
   }
 }
 

@@ -1,4 +1,4 @@
-// Case mapping and character classes as Python's str has them. The only wrapper of utf8proc here.
+// Case mapping and character classes as Python's str has them.
 #pragma once
 
 #include <string>
