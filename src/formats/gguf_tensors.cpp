@@ -20,11 +20,11 @@ constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
 // A record as it stands in the file.
 struct TensorRecord {
   std::string_view name;
-  const GgmlType* type;
-  Shape shape;             // outermost first
-  uint64_t size_bytes;     // of the data
-  uint64_t data_offset;    // from the start of the data section
-  uint64_t record_offset;  // of the data_offset field, for errors
+  const GgmlType* type = nullptr;
+  Shape shape;                 // outermost first
+  uint64_t size_bytes = 0;     // of the data
+  uint64_t data_offset = 0;    // from the start of the data section
+  uint64_t record_offset = 0;  // of the data_offset field, for errors
 };
 
 // The shape; the file stores the innermost dimension first.
