@@ -213,7 +213,7 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
     const bool fits = runner_.blocks().grow(sequences[i].block_table, input_len + output_len);
     OCTAVO_CHECK(fits);
   }
-  const auto run = time_sequences(sequences, output_len);
+  auto run = time_sequences(sequences, output_len);
   for (Sequence& sequence : sequences) runner_.blocks().shrink(sequence.block_table, 0);
   return run;
 }
