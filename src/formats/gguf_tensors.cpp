@@ -91,8 +91,7 @@ Result<uint64_t> data_bytes(const GgufReader& in, const GgmlType& type, const Sh
   return size;
 }
 
-Result<TensorRecord> read_record(GgufReader& in) {
-  TensorRecord record;
+Status read_record(GgufReader& in, TensorRecord& record) {
   record.name = OCTAVO_TRY(in.string("the name", kMaxNameBytes));
   if (record.name.empty()) return in.error(StatusCode::kDataLoss, "the name is empty");
   in.set_subject_name(record.name);
@@ -101,7 +100,7 @@ Result<TensorRecord> read_record(GgufReader& in) {
   record.size_bytes = OCTAVO_TRY(data_bytes(in, *record.type, record.shape));
   record.record_offset = in.offset();
   record.data_offset = OCTAVO_TRY(in.number<uint64_t>("the data offset"));
-  return record;
+  return {};
 }
 
 // Checks one tensor's place in the data section.
@@ -153,7 +152,7 @@ Result<std::vector<TensorInfo>> read_gguf_tensors(GgufReader& in, uint64_t num_t
   for (uint64_t i = 0; i < num_tensors; ++i) {
     in.set_subject("tensor", i);
     const uint64_t start = in.offset();
-    records.push_back(OCTAVO_TRY(read_record(in)));
+    OCTAVO_TRY(read_record(in, records.emplace_back()));
     if (!names.insert(records.back().name).second) {
       return in.error_at(start, StatusCode::kDataLoss, "the name occurs twice");
     }
