@@ -11,6 +11,12 @@ namespace {
 
 constexpr char32_t kCodePoints = 0x110000;
 
+static_assert(static_cast<int>(Category::kLu) == UTF8PROC_CATEGORY_LU &&
+              static_cast<int>(Category::kNd) == UTF8PROC_CATEGORY_ND &&
+              static_cast<int>(Category::kPc) == UTF8PROC_CATEGORY_PC &&
+              static_cast<int>(Category::kZs) == UTF8PROC_CATEGORY_ZS &&
+              static_cast<int>(Category::kCo) == UTF8PROC_CATEGORY_CO);
+
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
@@ -18,29 +24,11 @@ bool is_white_space(char32_t c) {
 }
 
 CharClasses classify(char32_t c) {
-  const CharClasses space = is_white_space(c) ? kSpace : 0;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return kLetter;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-      return kNumber;
-    case UTF8PROC_CATEGORY_PC:
-    case UTF8PROC_CATEGORY_PD:
-    case UTF8PROC_CATEGORY_PS:
-    case UTF8PROC_CATEGORY_PE:
-    case UTF8PROC_CATEGORY_PI:
-    case UTF8PROC_CATEGORY_PF:
-    case UTF8PROC_CATEGORY_PO:
-      return kPunctuation;
-    default:
-      return space;
-  }
+  const Category found = category(c);
+  if (found >= Category::kLu && found <= Category::kLo) return kLetter;
+  if (found >= Category::kNd && found <= Category::kNo) return kNumber;
+  if (found >= Category::kPc && found <= Category::kPo) return kPunctuation;
+  return is_white_space(c) ? kSpace : 0;
 }
 
 // One byte for every code point: 1.1 MB, made on first use, where a two-stage table would cost a
@@ -102,6 +90,22 @@ void flush_composed(std::vector<int32_t>& code_points, std::string& out) {
 }
 
 }  // namespace
+
+Category category(char32_t c) {
+  return static_cast<Category>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_title(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
 
 namespace unicode_detail {
 

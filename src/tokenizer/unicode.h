@@ -1,5 +1,5 @@
-// Character classes as the patterns of pre-tokenizers name them (\p{L}, \p{N}, \p{P}, \s), and NFC.
-// The only wrapper of utf8proc.
+// Unicode's data: general categories, simple case mappings, NFC, and the character classes that the
+// patterns of pre-tokenizers name (\p{L}, \p{N}, \p{P}, \s). The only wrapper of utf8proc.
 #pragma once
 
 #include <array>
@@ -10,6 +10,20 @@
 #include "base/utf8.h"
 
 namespace octavo::tokenizer {
+
+// By the standard's abbreviations; kCn is what is not assigned.
+enum class Category : uint8_t {
+  // clang-format off
+  kCn, kLu, kLl, kLt, kLm, kLo, kMn, kMc, kMe, kNd, kNl, kNo, kPc, kPd, kPs,
+  kPe, kPi, kPf, kPo, kSm, kSc, kSk, kSo, kZs, kZl, kZp, kCc, kCf, kCs, kCo,
+  // clang-format on
+};
+Category category(char32_t c);
+
+// The mappings of one character to one character.
+char32_t simple_upper(char32_t c);
+char32_t simple_title(char32_t c);
+char32_t simple_lower(char32_t c);
 
 using CharClasses = uint8_t;  // a set of the bits below; 0: none of them (symbols, marks, controls)
 inline constexpr CharClasses kLetter = 1;       // \p{L}

@@ -232,30 +232,37 @@ TEST(Cli, InspectEscapesControlCharacters) {
 
 // The real model from here on: scripts/fetch_model.sh fetches it.
 TEST(CliSmolLm2, AnswersFromStandardInputWithASystemMessage) {
-  const Outcome run = octavo("run smollm2 - --system 'Answer in one word.' --max-tokens 8 --json",
-                             "What is the capital of France?");
+  const Outcome run = octavo("run smollm2 - --system 'You are a poet.' --max-tokens 2 --json",
+                             "Write two lines about the sea.");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json report = parse_json(run.out, "output").value();
-  EXPECT_NE(to_view(report.at("text").as_string()).find("Paris"), std::string::npos) << run.out;
+  EXPECT_EQ(report.at("text"), "The sea");
+  EXPECT_EQ(report.at("usage").at("prompt_tokens"), 26);
 }
 
 TEST(CliSmolLm2, StopStringsAreCutOff) {
-  const Outcome run = octavo("run smollm2 'What is the capital of France?' --stop ' of' --json");
+  const Outcome run = octavo(
+      "run smollm2 'What is gravity? Answer briefly.' --stop 'al con' --max-tokens 20 --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json report = parse_json(run.out, "output").value();
-  EXPECT_EQ(report.at("text"), "The capital");
+  EXPECT_EQ(report.at("text"), "Gravity is a fundament");
   EXPECT_EQ(report.at("finish_reason"), "stop");
 }
 
+// The second turn sees the first one; after /reset the same question gets the first answer again.
 TEST(CliSmolLm2, ChatRemembersResetsAndHelps) {
-  const Outcome chat =
-      octavo("run smollm2 --max-tokens 24",
-             "My name is Ada. Say hello.\n/help\nWhat is my name?\n/reset\n/nope\n");
+  const std::string question = "What is gravity? Answer briefly.\n";
+  const Outcome chat = octavo("run smollm2 --max-tokens 8",
+                              question + question + "/help\n/nope\n/reset\n" + question);
   ASSERT_EQ(chat.exit_code, 0) << chat.err;
-  EXPECT_NE(chat.out.find("/system"), std::string::npos);
   EXPECT_NE(chat.err.find("/nope"), std::string::npos);
-  const size_t help = chat.out.find("/help");
-  EXPECT_NE(chat.out.find("Ada", help), std::string::npos) << chat.out;
+  const size_t first_end = chat.out.find('\n');
+  const size_t second_end = chat.out.find('\n', first_end + 1);
+  const std::string first = chat.out.substr(0, first_end + 1);
+  EXPECT_EQ(first.rfind("Gravity is a", 0), 0u) << chat.out;
+  EXPECT_NE(chat.out.substr(first_end + 1, second_end - first_end), first);
+  EXPECT_NE(chat.out.find("/system", second_end), std::string::npos);
+  EXPECT_TRUE(chat.out.ends_with(first)) << chat.out;
 }
 
 TEST(CliSmolLm2, TokenizePrintsIdsOnOneLine) {
