@@ -143,8 +143,7 @@ TEST_F(Composite, NormQkvRopeWrite) {
   Values v_cache(rng, 10, kHeadDim);
   Values q(rng, 3, 8);
   Values scratch(rng, 3, 8);
-  Values k(rng, 3, 4);
-  Values v(rng, 3, 4);
+  Values k(rng, 3, 4), v(rng, 3, 4);
   const float inv_freq[] = {1.0f, 0.25f};
   const int32_t positions[] = {5, 6, 7};
   const int64_t slots[] = {9, 2, 3};
