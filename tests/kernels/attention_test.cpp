@@ -149,8 +149,11 @@ TEST_P(AttentionKernel, AgreesWithTheOracle) {
   Rng rng(5);
   const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 1, 80}, {3, 3, 20}, {70, 1, 8}};
   const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16};
-  for (const Heads& heads : shapes) {
-    for (const DType dtype : dtypes) {
+  for (size_t i = 0; i < std::size(shapes); ++i) {
+    const Heads& heads = shapes[i];
+    for (size_t j = 0; j < std::size(dtypes); ++j) {
+      if (i != 0 && i % std::size(dtypes) != j) continue;  // every type with the first shape
+      const DType dtype = dtypes[j];
       const int64_t block_size = random_int(rng, 1, 40);
       PagedBatch batch(rng, dtype, heads, block_size, kMixed);
       PaddedMat expected(batch.num_tokens(), batch.cols());
