@@ -37,7 +37,9 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Templates, GoldenTest, testing::ValuesIn(template_names()), test_name);
 
-TEST(GoldenTest, ThereAre48Templates) { EXPECT_EQ(template_names().size(), 48u); }
+TEST(GoldenTest, ThereAre48Templates) {
+  EXPECT_EQ(template_names().size(), 48u);
+}
 
 }  // namespace
 }  // namespace octavo::tokenizer

@@ -57,8 +57,8 @@ inline void expect_as_python(const Result<RenderedPrompt>& rendered, const Json&
     EXPECT_EQ(rendered.value().text, std::string(to_view(text->as_string())));
     return;
   }
-  ASSERT_FALSE(rendered.ok()) << "Python refuses this: " << dump_json(expected)
-                              << "\nrendered:\n" << rendered.value().text;
+  ASSERT_FALSE(rendered.ok()) << "Python refuses this: " << dump_json(expected) << "\nrendered:\n"
+                              << rendered.value().text;
   EXPECT_EQ(rendered.status().code(), StatusCode::kInvalidArgument);
   if (const Json* raised = fields.if_contains("raised")) {
     EXPECT_EQ(rendered.status().message(), std::string(to_view(raised->as_string())));
