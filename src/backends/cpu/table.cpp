@@ -22,7 +22,7 @@ void float32(ExecContext& ctx, const LinearArgs& a) {
   linear_float(ctx, a, kKernels, false);
 }
 template <const FloatKernels& kKernels>
-void rounded(ExecContext& ctx, const LinearArgs& a) {
+void bfloat16_as_float(ExecContext& ctx, const LinearArgs& a) {
   linear_float(ctx, a, kKernels, true);
 }
 template <const Bf16Kernels& kKernels>
@@ -42,29 +42,33 @@ void silu(ExecContext& ctx, const SiluMulArgs& a) {
   silu_mul(ctx, a, kKernels);
 }
 
-constexpr DTypeSet kQuant = dtype_bit(DType::kQ4_0) | dtype_bit(DType::kQ4_1) |
-                            dtype_bit(DType::kQ5_0) | dtype_bit(DType::kQ5_1) |
-                            dtype_bit(DType::kQ8_0);
-constexpr DTypeSet kAny =
-    kQuant | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
+constexpr DTypeSet kQuantized = dtype_bit(DType::kQ4_0) | dtype_bit(DType::kQ4_1) |
+                                dtype_bit(DType::kQ5_0) | dtype_bit(DType::kQ5_1) |
+                                dtype_bit(DType::kQ8_0);
+constexpr DTypeSet kAnyWeight =
+    kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
 
-constexpr DTypeSet kOnlyBf16 = dtype_bit(DType::kBF16);
 constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
 constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
 constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
 // clang-format off
 const Kernel kTable[] = {
-    {"linear", kQuant, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
-    {"linear", kQuant, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
-    {"linear", kQuant, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>},
-    {"linear", kAny, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
-    {"linear", kAny, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
-    {"linear", kAny, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},
-    {"linear", kAny, kBFloat16, Isa::kGeneric, true, "bf16_float_generic", rounded<kFloatGeneric>},
-    {"linear", kAny, kBFloat16, Isa::kAvx2, true, "bf16_float_avx2", rounded<kFloatAvx2>},
-    {"linear", kAny, kBFloat16, Isa::kAvx512, true, "bf16_float_avx512", rounded<kFloatAvx512>},
-    {"linear", kOnlyBf16, kBFloat16, Isa::kAvx512Bf16, true, "bf16_avx512", bfloat16<kBf16Avx512>},
+    {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni",
+     int8<kInt8Avx512Vnni>},
+    {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
+    {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
+    {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kGeneric, true, "bf16_as_float_generic",
+     bfloat16_as_float<kFloatGeneric>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx2, true, "bf16_as_float_avx2",
+     bfloat16_as_float<kFloatAvx2>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx512, true, "bf16_as_float_avx512",
+     bfloat16_as_float<kFloatAvx512>},
+    {"linear", dtype_bit(DType::kBF16), kBFloat16, Isa::kAvx512Bf16, true, "bf16_avx512",
+     bfloat16<kBf16Avx512>},
     {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
     {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
     {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},

@@ -129,6 +129,17 @@ TEST_F(Composite, NormLmHeadTakesTheRowsAskedFor) {
   expect_near(logits, {all[4], all[1]});
 }
 
+// The pairs (i, i + 2) of a head of four values.
+void rotate_head(double* head, int32_t position, const float* inv_freq) {
+  for (size_t i = 0; i < 2; ++i) {
+    const double angle = position * inv_freq[i];
+    const double a = head[i];
+    const double b = head[i + 2];
+    head[i] = a * std::cos(angle) - b * std::sin(angle);
+    head[i + 2] = b * std::cos(angle) + a * std::sin(angle);
+  }
+}
+
 TEST_F(Composite, NormQkvRopeWrite) {
   constexpr int64_t kHeadDim = 4;
   Values x(rng, 3, 8);
@@ -151,19 +162,10 @@ TEST_F(Composite, NormQkvRopeWrite) {
   const Matrix h = normed(x.matrix(), norm, 1e-5);
   Matrix want_q = times_transposed(h, q_proj, q_bias.data.data());
   Matrix want_k = times_transposed(h, k_proj, k_bias.data.data());
-  const auto rotate = [&](std::vector<double>& row, size_t head, int64_t t) {
-    for (size_t i = 0; i < 2; ++i) {
-      const double angle = positions[t] * inv_freq[i];
-      const double a = row[head + i];
-      const double b = row[head + i + 2];
-      row[head + i] = a * std::cos(angle) - b * std::sin(angle);
-      row[head + i + 2] = b * std::cos(angle) + a * std::sin(angle);
-    }
-  };
   for (int64_t t = 0; t < 3; ++t) {
-    rotate(want_q[t], 0, t);
-    rotate(want_q[t], 4, t);
-    rotate(want_k[t], 0, t);
+    rotate_head(&want_q[t][0], positions[t], inv_freq);
+    rotate_head(&want_q[t][4], positions[t], inv_freq);
+    rotate_head(&want_k[t][0], positions[t], inv_freq);
   }
   const Matrix want_v = times_transposed(h, v_proj, v_bias.data.data());
   Matrix want_k_cache = k_cache.matrix();
