@@ -107,6 +107,20 @@ TYPED_TEST(DecodeLayoutTest, LoadsTouchBanksEvenly) {
   }
 }
 
+TEST(FastDivisor, DividesLikeTheLanguage) {
+  for (const int divisor : {1, 2, 3, 5, 7, 16, 17, 48, 100, 8192, 65535, 1 << 30, 0x7FFFFFFF}) {
+    const FastDivisor fast(divisor);
+    for (const int64_t base : {0, 1, 2, 15, 16, 1000, 123456789, 0x7FFFFFFF}) {
+      for (int64_t n : {base, base * divisor, base * divisor - 1, base * divisor + 1}) {
+        if (n < 0 || n > 0x7FFFFFFF) continue;
+        const int value = static_cast<int>(n);
+        ASSERT_EQ(fast.divide(value), value / divisor) << value << " / " << divisor;
+        ASSERT_EQ(fast.remainder(value), value % divisor) << value << " / " << divisor;
+      }
+    }
+  }
+}
+
 DecodeArgs llama() {
   DecodeArgs args;
   args.num_seqs = 1;

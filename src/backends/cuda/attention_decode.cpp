@@ -53,8 +53,13 @@ Status decode_attention(const DecodeArgs& args, void* workspace, cudaStream_t st
                         const DecodeLaunch& launch) {
   OCTAVO_TRY(check_support(args));
   if (args.num_seqs == 0) return {};
-  const DecodeKernelArgs kernel_args = {args, decode_workspace(args, workspace),
-                                        decode_row_tiles(args)};
+  const int row_tiles = decode_row_tiles(args);
+  const DecodeKernelArgs kernel_args = {args,
+                                        decode_workspace(args, workspace),
+                                        FastDivisor(row_tiles),
+                                        FastDivisor(args.num_kv_heads * row_tiles),
+                                        FastDivisor(args.num_heads / args.num_kv_heads),
+                                        FastDivisor(args.block_size)};
   const bool fp8 = args.kv_dtype == DType::kF8E4M3;
   const auto run = launch.portable || !is_hopper()
                        ? (fp8 ? launch_decode_portable_fp8 : launch_decode_portable_bf16)

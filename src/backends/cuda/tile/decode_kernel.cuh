@@ -49,31 +49,34 @@ struct PartialRow {
   }
 };
 
-// The query rows of an item and which keys they see.
+// The query rows of an item and which keys they see. A row is a token and a head of the group; rows
+// past the item's last repeat it.
 struct ItemRows {
-  int first;           // of the item's rows, counted over tokens by heads of the group
-  int count;           // at most the kernel's rows; may be 0 or less
-  int group;           // query heads of a kv head
-  int first_position;  // of the sequence's first query
+  const DecodeKernelArgs& launch;
+  const DecodeItem& item;
+  int first;  // of the item's rows, among the sequence's
+  int count;  // at most `tile_rows`; may be 0 or less
 
-  __device__ ItemRows(const DecodeArgs& args, const DecodeItem& item, int tile_rows) {
-    group = args.num_heads / args.num_kv_heads;
-    first = item.row_tile * tile_rows;
-    count = min(tile_rows, item.num_rows);
-    first_position = item.work.num_keys - item.work.q_len;
-  }
+  __device__ ItemRows(const DecodeKernelArgs& kernel_args, const DecodeItem& of, int tile_rows)
+      : launch(kernel_args),
+        item(of),
+        first(of.row_tile * tile_rows),
+        count(min(tile_rows, of.num_rows)) {}
 
-  // Row `row` of the item; rows past the end repeat the last.
-  __device__ int token(int row) const { return (first + min(row, count - 1)) / group; }
-  __device__ int head(const DecodeItem& item, int row) const {
-    return item.kv_head * group + (first + min(row, count - 1)) % group;
+  __device__ int token(int row) const { return launch.group.divide(first + min(row, count - 1)); }
+  __device__ int head(int row) const {
+    return item.kv_head * launch.group.divisor() +
+           launch.group.remainder(first + min(row, count - 1));
   }
-  __device__ int lowest_key(const DecodeArgs& args, int row) const {
-    return decode_lowest_key(first_position + token(row), args.window_left, args.chunk);
+  __device__ int position(int row) const {
+    return item.work.num_keys - item.work.q_len + token(row);
   }
-  __device__ int highest_key(const DecodeArgs& args, const DecodeItem& item, int row) const {
+  __device__ int lowest_key(int row) const {
+    return decode_lowest_key(position(row), launch.args.window_left, launch.args.chunk);
+  }
+  __device__ int highest_key(int row) const {
     const int last = item.work.end - 1;
-    return args.window_right < 0 ? last : min(last, first_position + token(row));
+    return launch.args.window_right < 0 ? last : min(last, position(row));
   }
 };
 
@@ -92,9 +95,9 @@ class DecodeBlock {
   // registers of the inner loop.
   __device__ void attend(int index, Stream& stream) {
     const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(args_, item, Config::kTileRows);
-    load_rows(item, rows);
-    const TileLimits limits(args_, item, rows);
+    const ItemRows rows(launch_, item, Config::kTileRows);
+    load_rows(rows);
+    const TileLimits limits(rows);
     const int begin = item.work.begin;
     const int tiles = Stream::num_tiles(item, warp_);
     for (int tile = 0; tile < tiles; ++tile) {
@@ -109,6 +112,7 @@ class DecodeBlock {
       if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
       add_value_tile<Layout, kHalves>(rows_, s, values);
       stream.give_back();
+      stream.fill();
     }
   }
 
@@ -117,7 +121,7 @@ class DecodeBlock {
   template <class Publish>
   __device__ void finish(int index, Publish publish) {
     const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(args_, item, Config::kTileRows);
+    const ItemRows rows(launch_, item, Config::kTileRows);
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       const int count = min(8, rows.count - 8 * half);
@@ -131,14 +135,14 @@ class DecodeBlock {
           total.add(stats_[warp * 8 + row], merge_[merge_index(warp, row, vector)]);
         }
         if (item.work.num_splits == 1) {
-          write_out(item, rows, 8 * half + row, vector, total);
+          write_out(rows, 8 * half + row, vector, total);
         } else {
           write_partial(index, 8 * half + row, vector, total);
         }
       }
       __syncthreads();
     }
-    if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(index, item, rows);
+    if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(index, rows);
   }
 
  private:
@@ -147,11 +151,11 @@ class DecodeBlock {
     int begin, end;                           // keys that some row sees lie between
     int seen_by_all_begin, seen_by_all_last;  // every row sees these and all between
 
-    __device__ TileLimits(const DecodeArgs& args, const DecodeItem& item, const ItemRows& rows)
-        : begin(rows.lowest_key(args, 0)),
-          end(item.work.end),
-          seen_by_all_begin(rows.lowest_key(args, max(0, rows.count - 1))),
-          seen_by_all_last(rows.highest_key(args, item, 0)) {}
+    __device__ explicit TileLimits(const ItemRows& rows)
+        : begin(rows.lowest_key(0)),
+          end(rows.item.work.end),
+          seen_by_all_begin(rows.lowest_key(max(0, rows.count - 1))),
+          seen_by_all_last(rows.highest_key(0)) {}
 
     __device__ bool all_see(int token) const {
       return token >= seen_by_all_begin && token + Layout::kTileTokens - 1 <= seen_by_all_last;
@@ -164,14 +168,14 @@ class DecodeBlock {
   // Scores of keys that a row does not see become -infinity.
   __device__ void mask_tile(Scores<Layout, kHalves>& s, int token, int index) const {
     const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(args_, item, Config::kTileRows);
+    const ItemRows rows(launch_, item, Config::kTileRows);
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int row = 8 * half + 2 * (lane_ % 4) + i;
-        const int lowest = rows.lowest_key(args_, row) - token;
-        const int highest = rows.highest_key(args_, item, row) - token;
+        const int lowest = rows.lowest_key(row) - token;
+        const int highest = rows.highest_key(row) - token;
 #pragma unroll
         for (int group = 0; group < Layout::kTokenGroups; ++group) {
           const int key = Layout::token(group, lane_ / 4);
@@ -182,7 +186,8 @@ class DecodeBlock {
     }
   }
 
-  __device__ void load_rows(const DecodeItem& item, const ItemRows& rows) {
+  __device__ void load_rows(const ItemRows& rows) {
+    const DecodeItem& item = rows.item;
     rows_.clear();
     float scale = args_.scale * kLog2E;
     if (args_.k_scale != nullptr) scale *= args_.k_scale[item.kv_head * args_.scale_stride];
@@ -190,7 +195,7 @@ class DecodeBlock {
     for (int half = 0; half < kHalves; ++half) {
       const int row = lane_ / 4 + 8 * half;
       const int64_t at = static_cast<int64_t>(item.work.q_row + rows.token(row)) * args_.num_heads +
-                         rows.head(item, row);
+                         rows.head(row);
       const void* q = static_cast<const char*>(args_.q) + at * Config::kHeadDim * 2;
       load_query<Layout, kHalves>(rows_, half, q, scale);
     }
@@ -237,10 +242,10 @@ class DecodeBlock {
     }
   }
 
-  __device__ void write_out(const DecodeItem& item, const ItemRows& rows, int row, int vector,
-                            const PartialRow& total) {
+  __device__ void write_out(const ItemRows& rows, int row, int vector, const PartialRow& total) {
+    const DecodeItem& item = rows.item;
     const int token = item.work.q_row + rows.token(row);
-    const int head = rows.head(item, row);
+    const int head = rows.head(row);
     float sum = total.sum;
     if (args_.sinks != nullptr && sum > 0.0f) {
       sum += exp2_approx(args_.sinks[head] * kLog2E - total.highest);
@@ -272,8 +277,8 @@ class DecodeBlock {
   // The counter wraps to 0 at the last arrival, ready for the next launch.
   __device__ bool is_last_split(const DecodeItem& item) {
     if (thread_ == 0) {
-      const int head = item.work.seq * args_.num_kv_heads + item.kv_head;
-      uint32_t* arrivals = launch_.workspace.arrivals + head * launch_.row_tiles + item.row_tile;
+      uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
+                           item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
       const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
       __threadfence();
       *flag_ = atomicInc(arrivals, last) == last;
@@ -283,31 +288,32 @@ class DecodeBlock {
     return *flag_ != 0;
   }
 
-  __device__ void merge_splits(int index, const DecodeItem& item, const ItemRows& rows) {
+  __device__ void merge_splits(int index, const ItemRows& rows) {
     constexpr int kAtOnce = 8;  // loads in flight
-    const int stride = args_.num_kv_heads * launch_.row_tiles;
-    const int first = index - item.work.split * stride;
+    const DecodeWork& work = rows.item.work;
+    const int stride = launch_.heads.divisor();
+    const int first = index - work.split * stride;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
     const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
     for (int i = thread_; i < min(rows.count, 8 * kHalves) * kVectors; i += Config::kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
-      for (int split = 0; split < item.work.num_splits; split += kAtOnce) {
+      for (int split = 0; split < work.num_splits; split += kAtOnce) {
         float4 more[kAtOnce];
         float2 more_stats[kAtOnce];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
-          const int s = min(split + j, item.work.num_splits - 1);
+          const int s = min(split + j, work.num_splits - 1);
           const int64_t at = static_cast<int64_t>(first + s * stride) * Config::kTileRows + row;
           more_stats[j] = __ldcg(stats + at);
           more[j] = __ldcg(values + at * kVectors + vector);
         }
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
-          if (split + j < item.work.num_splits) total.add(more_stats[j], more[j]);
+          if (split + j < work.num_splits) total.add(more_stats[j], more[j]);
         }
       }
-      write_out(item, rows, row, vector, total);
+      write_out(rows, row, vector, total);
     }
   }
 
@@ -338,6 +344,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   typename Config::Stream stream(launch, items, shared + warp * Config::kRingBytes,
                                  barriers + warp * Config::kSlots);
   stream.allow(1);
+  stream.fill();
   stream.wait_for_previous();
   DecodeBlock<Config> block(launch, reinterpret_cast<float4*>(merge), stats, mailbox + 4);
   for (int ordinal = 0;; ++ordinal) {
@@ -349,6 +356,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       if (thread == 0) items.publish(ordinal);
     });
     stream.allow(ordinal + 2);
+    stream.fill();
   }
 }
 

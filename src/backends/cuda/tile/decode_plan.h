@@ -7,6 +7,7 @@
 
 #include "backends/cuda/attention_decode.h"
 #include "backends/cuda/tile/decode_layout.h"
+#include "backends/cuda/tile/fast_divisor.h"
 
 namespace octavo::backends::cuda {
 
@@ -120,7 +121,10 @@ inline DecodeWorkspace decode_workspace(const DecodeArgs& args, void* memory) {
 struct DecodeKernelArgs {
   DecodeArgs args;
   DecodeWorkspace workspace;
-  int row_tiles;
+  FastDivisor row_tiles;
+  FastDivisor heads;  // kv heads times row tiles: items of a split
+  FastDivisor group;  // query heads of a kv head
+  FastDivisor block_size;
 };
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream);

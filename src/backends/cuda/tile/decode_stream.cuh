@@ -29,13 +29,13 @@ struct DecodeItem {
 };
 
 __device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int item) {
-  const int heads = launch.args.num_kv_heads * launch.row_tiles;
+  const int head = launch.heads.remainder(item);
   DecodeItem result;
-  result.work = launch.workspace.work[item / heads];
-  result.kv_head = item % heads / launch.row_tiles;
-  result.row_tile = item % launch.row_tiles;
-  const int rows = result.work.q_len * (launch.args.num_heads / launch.args.num_kv_heads);
-  result.num_rows = rows - result.row_tile * decode_tile_rows(launch.args.head_dim);
+  result.work = launch.workspace.work[launch.heads.divide(item)];
+  result.kv_head = launch.row_tiles.divide(head);
+  result.row_tile = launch.row_tiles.remainder(head);
+  result.num_rows = result.work.q_len * launch.group.divisor() -
+                    result.row_tile * decode_tile_rows(launch.args.head_dim);
   return result;
 }
 
@@ -165,11 +165,8 @@ class DecodeStream {
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32) {}
 
-  // Items up to this ordinal may be asked for; then asks for all that the ring has room for.
-  __device__ void allow(int last_ordinal) {
-    last_ordinal_ = last_ordinal;
-    fill();
-  }
+  // Items up to this ordinal may be asked for.
+  __device__ void allow(int last_ordinal) { last_ordinal_ = last_ordinal; }
 
   // Waits for the kernel before, once. Until then only what earlier steps wrote is asked for.
   __device__ void wait_for_previous() {
@@ -192,7 +189,11 @@ class DecodeStream {
       take_slot_ = 0;
       take_parity_ ^= 1;
     }
-    fill();
+  }
+
+  // Asks for all that the ring has room for and that is known.
+  __device__ void fill() {
+    while (filled_ < kSlots && (tile_ < num_tiles_ || open_next_item())) put_half_tile();
   }
 
   __device__ static void fence() { Copies<Layout, kSlots>::fence(); }
@@ -211,10 +212,6 @@ class DecodeStream {
 
  private:
   static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
-
-  __device__ void fill() {
-    while (filled_ < kSlots && (tile_ < num_tiles_ || open_next_item())) put_half_tile();
-  }
 
   __device__ bool open_next_item() {
     while (tile_ == num_tiles_) {
@@ -246,8 +243,9 @@ class DecodeStream {
     if (token >= end_) return;
     const DecodeArgs& args = launch_.args;
     const int64_t block =
-        args.block_table[seq_ * args.block_table_stride + token / args.block_size];
-    offset_ = ((block * args.num_kv_heads + kv_head_) * args.block_size + token % args.block_size) *
+        args.block_table[seq_ * args.block_table_stride + launch_.block_size.divide(token)];
+    offset_ = ((block * args.num_kv_heads + kv_head_) * args.block_size +
+               launch_.block_size.remainder(token)) *
               Layout::kRowBytes;
   }
 
