@@ -47,7 +47,7 @@ std::vector<std::string> describe_kernels(const Backend& backend) {
 
 std::vector<std::string> describe_gpu() {
 #if OCTAVO_WITH_CUDA
-  return cuda::describe_gpu();
+  return describe_cuda();
 #else
   return {"this build has no GPU support (CPU only)"};
 #endif

@@ -46,10 +46,15 @@ T take_value(Result<T>&& r) {
 //   auto file = OCTAVO_TRY(MmapFile::open(path));
 // A GNU statement expression (GCC, clang, nvcc's host compiler), so that it works inside an
 // expression.
-#define OCTAVO_TRY(expression)                                                  \
-  __extension__({                                                               \
-    auto octavo_try_result = (expression);                                      \
-    if (!octavo_try_result.ok()) [[unlikely]]                                   \
-      return ::octavo::check_detail::take_status(std::move(octavo_try_result)); \
-    ::octavo::check_detail::take_value(std::move(octavo_try_result));           \
+#define OCTAVO_TRY(expression) OCTAVO_TRY_UNIQUE(expression, __COUNTER__)
+
+// The counter gives the variable a name of its own, so that one OCTAVO_TRY may stand inside
+// another.
+#define OCTAVO_TRY_UNIQUE(expression, counter) OCTAVO_TRY_NAMED(expression, counter)
+#define OCTAVO_TRY_NAMED(expression, counter)                                      \
+  __extension__({                                                                  \
+    auto octavo_try_##counter = (expression);                                      \
+    if (!octavo_try_##counter.ok()) [[unlikely]]                                   \
+      return ::octavo::check_detail::take_status(std::move(octavo_try_##counter)); \
+    ::octavo::check_detail::take_value(std::move(octavo_try_##counter));           \
   })

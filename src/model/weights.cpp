@@ -73,12 +73,13 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
 
 Result<std::vector<float>> WeightLoader::host_vector(std::string_view hf_name, int64_t count) {
   const Tensor tensor = OCTAVO_TRY(take(hf_name, {count}));
-  std::vector<float> values(count);
-  const Status decoded = ops::decode_row(tensor.dtype, tensor.data, values.data(), count);
-  if (!decoded.ok()) {
-    return Status(decoded.code(), format("{}: tensor '{}': {}", checkpoint_.path(), tensor.name,
-                                         decoded.message()));
+  const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
+  if (decode == nullptr || count % dtype_traits(tensor.dtype).block_size != 0) {
+    return unsupported(format("{}: tensor '{}' is a vector of {}", checkpoint_.path(), tensor.name,
+                              dtype_traits(tensor.dtype).name));
   }
+  std::vector<float> values(count);
+  decode(tensor.data, values.data(), count);
   return values;
 }
 

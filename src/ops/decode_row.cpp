@@ -64,28 +64,28 @@ void decode_blocks(const std::byte* src, float* dst, int64_t count) {
   }
 }
 
-// By DType.
-constexpr DecodeRowFn kDecodeRow[kNumDTypes] = {
-    decode_f32,
-    decode_16bit<fp16_to_float>,
-    decode_16bit<bf16_to_float>,
-    nullptr,  // float64
-    nullptr,  // int8
-    nullptr,  // int16
-    nullptr,  // int32
-    nullptr,  // int64
-    nullptr,  // uint8
-    decode_blocks<BlockQ4_0>,
-    decode_blocks<BlockQ4_1>,
-    decode_blocks<BlockQ5_0>,
-    decode_blocks<BlockQ5_1>,
-    decode_blocks<BlockQ8_0>,
+struct Row {
+  DType dtype;
+  DecodeRowFn decode;
+};
+constexpr Row kTable[] = {
+    {DType::kF32, decode_f32},
+    {DType::kF16, decode_16bit<fp16_to_float>},
+    {DType::kBF16, decode_16bit<bf16_to_float>},
+    {DType::kQ4_0, decode_blocks<BlockQ4_0>},
+    {DType::kQ4_1, decode_blocks<BlockQ4_1>},
+    {DType::kQ5_0, decode_blocks<BlockQ5_0>},
+    {DType::kQ5_1, decode_blocks<BlockQ5_1>},
+    {DType::kQ8_0, decode_blocks<BlockQ8_0>},
 };
 
 }  // namespace
 
 DecodeRowFn decode_row_fn(DType dtype) {
-  return kDecodeRow[static_cast<int>(dtype)];
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return row.decode;
+  }
+  return nullptr;
 }
 
 }  // namespace octavo::ops

@@ -125,8 +125,8 @@ TEST_P(SmolLm2, MeanNegativeLogLikelihood) {
   EXPECT_NEAR(mean, expected, GetParam().nll);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, SmolLm2, ::testing::ValuesIn(kTolerances), [](const auto& info) {
-  return std::string(info.param.backend) + "_" + info.param.dtype;
+INSTANTIATE_TEST_SUITE_P(Backends, SmolLm2, ::testing::ValuesIn(kTolerances), [](const auto& row) {
+  return std::string(row.param.backend) + "_" + row.param.dtype;
 });
 
 TEST(SmolLm2Text, ChatTemplateAndIds) {

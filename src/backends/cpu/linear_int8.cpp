@@ -9,6 +9,9 @@ namespace {
 // of scales, which stay in L1 beside the activations that stream past.
 constexpr int64_t kChunkBlocks = 24;
 
+// Int8Kernels::by_type is in the order of DType.
+static_assert(static_cast<int>(DType::kQ8_0) - static_cast<int>(DType::kQ4_0) == 4);
+
 }  // namespace
 
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {

@@ -13,7 +13,7 @@
 namespace octavo::backends::cpu {
 
 // A set of weight types, one bit each.
-using DTypeSet = uint32_t;
+using DTypeSet = uint64_t;
 constexpr DTypeSet dtype_bit(DType dtype) {
   return DTypeSet{1} << static_cast<int>(dtype);
 }

@@ -121,8 +121,8 @@ TEST_P(Equivalence, ChunkedBatchedAndThreadedAreTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Types, Equivalence,
                          ::testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
                                            DType::kQ8_0, DType::kBF16, DType::kF16, DType::kF32),
-                         [](const auto& info) {
-                           return std::string(dtype_traits(info.param).name);
+                         [](const auto& type) {
+                           return std::string(dtype_traits(type.param).name);
                          });
 
 // The fast backend against the oracle on models of every shape that the loader knows.
