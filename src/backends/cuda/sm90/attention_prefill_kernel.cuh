@@ -322,7 +322,7 @@ __device__ inline void store_tile(const PrefillParams& params, uint32_t item, in
 // blocks of keys since the launch.
 template <typename Config>
 __device__ inline void compute_tile(const PrefillParams& params, uint32_t shared, uint32_t item,
-                                    int group, uint32_t use, float (&o)[Config::kHeadDim / 2],
+                                    int group, uint32_t& use, float (&o)[Config::kHeadDim / 2],
                                     SoftmaxRows& rows) {
   using Shared = PrefillShared<Config>;
   constexpr int kStages = Config::kStages;
@@ -411,6 +411,7 @@ __device__ inline void compute_tile(const PrefillParams& params, uint32_t shared
   product_pv(use);
   wgmma_wait<0>();
   release_v(use);
+  ++use;
 }
 
 template <typename Config>
@@ -429,12 +430,9 @@ __device__ inline void mma_role(const PrefillParams& params, uint32_t shared, in
 #pragma unroll
     for (float& value : o) value = 0.0f;
     SoftmaxRows rows;
-    const int blocks =
-        load_shared_word(item + 4 * kEndWord) - load_shared_word(item + 4 * kBeginWord);
-    if (blocks > 0) {
+    if (load_shared_word(item + 4 * kBeginWord) < load_shared_word(item + 4 * kEndWord)) {
       mbarrier_wait(shared + Shared::kQFull, ring_parity<1>(q_use++));
       compute_tile<Config>(params, shared, item, group, kv_use, o, rows);
-      kv_use += blocks;
     }
     store_tile<Config>(params, item, group, o, rows);
     __syncwarp();
@@ -478,6 +476,18 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     setmaxnreg_increase<Config::kMmaRegisters>();
     mma_role<Config>(params, shared, group - 1);
   }
+}
+
+template <typename Config>
+cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+                           cudaStream_t stream) {
+  // What aligning the start may cost is on top.
+  constexpr int kSharedBytes = PrefillShared<Config>::kBytes + kSwizzleAtomBytes;
+  const cudaError_t error = cudaFuncSetAttribute(
+      prefill_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+  prefill_kernel<Config><<<num_blocks, Config::kThreads, kSharedBytes, stream>>>(params, maps);
+  return cudaGetLastError();
 }
 
 }  // namespace octavo::backends::cuda

@@ -31,6 +31,17 @@ struct PrefillConfig {
   static constexpr int kMmaRegisters = kMmaGroups == 2 ? 240 : 160;
 };
 
+// The kernels there are (one of each in attention_prefill_hd*.cu). More keys a block is faster, but
+// pages must divide the block, and a block at the diagonal is half wasted.
+template <bool kSoftcap>
+using PrefillHd64 = PrefillConfig<64, kSoftcap ? 2 : 3, 128, 4, kSoftcap>;  // registers
+template <bool kSoftcap>
+using PrefillHd128 = PrefillConfig<128, 2, 128, 2, kSoftcap>;
+using PrefillHd128Full = PrefillConfig<128, 2, 176, 2, false>;
+template <bool kSoftcap>
+using PrefillHd256 = PrefillConfig<256, 2, 64, 2, kSoftcap>;
+using PrefillHd256Contiguous = PrefillConfig<256, 2, 80, 2, false>;
+
 // Named barriers of the block; 0 is __syncthreads.
 inline constexpr int kTurnBarrier = 1;  // one a warpgroup: its turn to issue products
 inline constexpr int kTailBarrier = 4;  // one a warpgroup: it has cleared the tail of V
@@ -75,5 +86,10 @@ struct PrefillParams {
   float softcap_scale;  // tanh's argument for a score of 1
   AttentionMask mask;
 };
+
+// Runs one kernel of `num_blocks` blocks.
+template <typename Config>
+cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+                           cudaStream_t stream);
 
 }  // namespace octavo::backends::cuda
