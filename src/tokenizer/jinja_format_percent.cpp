@@ -98,6 +98,8 @@ Status PercentFormatter::conversion(size_t& pos) {
   while (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
   if (pos >= text.size()) return invalid_argument("the format is incomplete");
   spec.kind = text[pos++];
+  OCTAVO_TRY(
+      rt_.charge_chars(static_cast<size_t>(spec.width + std::max<int64_t>(0, spec.precision))));
   if (spec.kind == '%') {
     out_.append('%');
     return {};

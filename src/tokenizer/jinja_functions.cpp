@@ -115,6 +115,7 @@ Result<Value> strftime_now(Runtime& rt, const CallArgs& args) {
   const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {"format"}, 1));
   const Str* pattern = OCTAVO_TRY(to_string_argument(bound[0], "a date format"));
   if (pattern->text.size() > kMaxDateFormat) return invalid_argument("a date format is too long");
+  OCTAVO_TRY(rt.charge(64));  // for the buffer below
   const auto now = static_cast<time_t>(rt.now_s());
   std::tm local{};
   if (localtime_r(&now, &local) == nullptr) return invalid_argument("the time cannot be shown");

@@ -12,7 +12,7 @@
 namespace octavo::tokenizer::jinja {
 namespace {
 
-constexpr size_t kMaxSourceBytes = size_t{4} << 20;
+constexpr size_t kMaxSourceBytes = size_t{1} << 20;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -102,7 +102,7 @@ void Lexer::add_data(size_t begin, size_t end, char sign, bool strips_line_start
 }
 
 Result<std::vector<Token>> Lexer::run() {
-  if (source_.size() > kMaxSourceBytes) return invalid_argument("chat template: larger than 4 MiB");
+  if (source_.size() > kMaxSourceBytes) return invalid_argument("chat template: larger than 1 MiB");
   while (pos_ < source_.size()) OCTAVO_TRY(lex_tag());
   add(TokenKind::kEnd, source_.size(), source_.size());
   return std::move(tokens_);

@@ -35,16 +35,16 @@ void collect_target(Symbols& symbols, Expr& target, bool parameter) {
 
 void collect_if(Symbols& symbols, IfStmt& node) {
   collect_loads(symbols, node.branches[0].test);
-  std::vector<Symbols> copies(3, symbols);
-  collect(copies[0], node.branches[0].body);
+  std::vector<Symbols> branches(3, symbols.branch());
+  collect(branches[0], node.branches[0].body);
   for (size_t i = 1; i < node.branches.size(); ++i) {  // each elif is an `if` of its own
-    collect_loads(copies[1], node.branches[i].test);
-    Symbols inner = copies[1];
+    collect_loads(branches[1], node.branches[i].test);
+    Symbols inner = branches[1].branch();
     collect(inner, node.branches[i].body);
-    copies[1].merge_branches({&inner, 1});
+    branches[1].merge_branches({&inner, 1});
   }
-  collect(copies[2], node.otherwise);
-  symbols.merge_branches(copies);
+  collect(branches[2], node.otherwise);
+  symbols.merge_branches(branches);
 }
 
 void collect_statement(Symbols& symbols, Stmt& s) {
