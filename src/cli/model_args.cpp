@@ -72,7 +72,7 @@ Result<std::string> resolve_model(const std::string& model) {
   return not_found(format("{} is neither a file nor a known alias; aliases:{}", model, known));
 }
 
-Result<std::vector<TokenId>> parse_token_ids(const std::string& text) {
+Result<std::vector<TokenId>> parse_token_ids(const std::string& text, const char* flag) {
   std::vector<TokenId> ids;
   const char* next = text.data();
   const char* const end = next + text.size();
@@ -82,15 +82,14 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text) {
     const auto [stop, error] = std::from_chars(next, end, id);
     if (error != std::errc()) {
       return invalid_argument(
-          format("--token-ids: '{}' does not start with an id", std::string(next, end)));
+          format("{}: '{}' does not start with an id", flag, std::string(next, end)));
     }
     ids.push_back(id);
     next = stop;
     while (next < end && *next == ' ') ++next;
     if (next == end) return ids;
     if (*next != ',') {
-      return invalid_argument(
-          format("--token-ids: ids are separated by commas, not by '{}'", *next));
+      return invalid_argument(format("{}: ids are separated by commas, not by '{}'", flag, *next));
     }
     ++next;
   }

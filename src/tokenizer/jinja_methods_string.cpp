@@ -50,7 +50,7 @@ std::vector<TextSpan> split_space(std::string_view text, int64_t max_splits) {
   size_t begin = strip_span(text, Strip::kLeft, nullptr).begin;
   while (begin < text.size() && parts.size() <= kMaxParts) {
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) {
-      parts.push_back({begin, strip_span(text, Strip::kRight, nullptr).end});
+      parts.push_back({begin, text.size()});
       break;
     }
     size_t end = begin;
@@ -70,7 +70,7 @@ std::vector<TextSpan> rsplit_space(std::string_view text, int64_t max_splits) {
   std::vector<TextSpan> all = split_space(text, -1);
   if (max_splits < 0 || static_cast<int64_t>(all.size()) <= max_splits + 1) return all;
   const size_t merged = all.size() - static_cast<size_t>(max_splits);
-  all[merged - 1].begin = all[0].begin;
+  all[merged - 1].begin = 0;
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(merged - 1));
   return all;
 }
@@ -293,8 +293,8 @@ Result<Value> method_zfill(Runtime& rt, const Value& self, Args args) {
   return rt.make_text(out);
 }
 
-// Whether the text is not empty and all of its characters are of a class.
-template <bool (*in_class)(char32_t)>
+// Whether all characters are of a class; `of_empty` is the answer where there are none.
+template <bool (*in_class)(char32_t), bool of_empty = false>
 Result<Value> method_is(Runtime& rt, const Value& self, Args args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   const std::string_view text = self.text();
@@ -304,7 +304,7 @@ Result<Value> method_is(Runtime& rt, const Value& self, Args args) {
     if (!in_class(c.code_point)) return Value::boolean(false);
     i += c.size_bytes;
   }
-  return Value::boolean(!text.empty());
+  return Value::boolean(!text.empty() || of_empty);
 }
 bool is_alnum(char32_t c) {
   return unicode_is_alpha(c) || unicode_is_numeric(c);
@@ -359,8 +359,8 @@ constexpr MethodEntry kMethods[] = {
     {"isdigit", method_is<unicode_is_decimal>},
     {"isnumeric", method_is<unicode_is_numeric>},
     {"isspace", method_is<unicode_is_space>},
-    {"isascii", method_is<is_ascii>},
-    {"isprintable", method_is<unicode_is_printable>},
+    {"isascii", method_is<is_ascii, true>},
+    {"isprintable", method_is<unicode_is_printable, true>},
     {"isupper", method_is_case<true>},
     {"islower", method_is_case<false>},
     {"casefold", nullptr},

@@ -61,6 +61,10 @@ class Runtime {
   Result<Value> modulo(const Value& a, const Value& b);
   Result<Value> power(const Value& a, const Value& b);
 
+  // Errors get the position of the node that failed, once; the template's own get none.
+  void keep_error_as_is() { error_is_final_ = true; }
+  bool error_is_final() const { return error_is_final_; }
+
   // An attribute of a `loop`, which may have to look ahead. kMissing: there is no such one.
   virtual Result<Value> loop_attribute(Loop& loop, std::string_view name) = 0;
   // For the recursive call of a loop.
@@ -76,6 +80,7 @@ class Runtime {
   Heap heap_;
   int64_t now_s_;
   int64_t steps_ = kMaxSteps;
+  bool error_is_final_ = false;
 };
 
 // Argument conversions; `what` starts the message.

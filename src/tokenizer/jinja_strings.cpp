@@ -13,11 +13,7 @@ namespace {
 // Whether a capital sigma at [begin, end) ends a word: a letter comes before, none after.
 bool ends_word(std::string_view text, size_t begin, size_t end) {
   if (end < text.size() && unicode_is_alpha(utf8_decode(text, end).code_point)) return false;
-  for (size_t back = 1; back <= std::min<size_t>(4, begin); ++back) {
-    const Utf8Char c = utf8_decode(text, begin - back);
-    if (c.size_bytes == back) return unicode_is_alpha(c.code_point);
-  }
-  return false;
+  return begin > 0 && unicode_is_alpha(utf8_decode(text, previous_char(text, begin)).code_point);
 }
 
 bool is_line_end(char32_t c) {

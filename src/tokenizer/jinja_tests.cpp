@@ -59,7 +59,7 @@ bool is_mapping(const Value& v) {
   return v.is_dict();
 }
 bool is_sequence(const Value& v) {  // has a length and can be subscripted
-  if (!v.is(Kind::kSequence)) return v.is_string() || v.is_dict();
+  if (!v.is(Kind::kSequence)) return v.is_string() || v.is_dict() || v.is_undefined();
   return !v.sequence().is_dict_view() && v.sequence().kind != SequenceKind::kIterator;
 }
 bool is_iterable(const Value& v) {

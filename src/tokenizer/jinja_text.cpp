@@ -22,15 +22,6 @@ bool strips(std::string_view character, char32_t code_point, const std::string_v
   return false;
 }
 
-// Where the character before `end` starts.
-size_t previous_char(std::string_view text, size_t end) {
-  const size_t longest = std::min<size_t>(4, end);
-  for (size_t back = 1; back <= longest; ++back) {
-    if (utf8_decode(text, end - back).size_bytes == back) return end - back;
-  }
-  return end - 1;
-}
-
 }  // namespace
 
 std::span<const TextSpan> spans_within(std::span<const TextSpan> spans, size_t begin, size_t end) {
@@ -77,6 +68,15 @@ size_t char_offset(std::string_view text, size_t index) {
     offset += (text[offset] & 0x80) == 0 ? 1 : utf8_decode(text, offset).size_bytes;
   }
   return offset;
+}
+
+size_t previous_char(std::string_view text, size_t end) {
+  const size_t longest = std::min<size_t>(4, end);
+  for (size_t back = 1; back <= longest; ++back) {
+    const Utf8Char c = utf8_decode(text, end - back);
+    if (c.valid && c.size_bytes == back) return end - back;
+  }
+  return end - 1;
 }
 
 TextSpan strip_span(std::string_view text, Strip side, const std::string_view* chars) {

@@ -65,6 +65,9 @@ size_t char_count(std::string_view text);
 // The byte offset of character `index`, or text.size() where the text is shorter.
 size_t char_offset(std::string_view text, size_t index);
 
+// Where the character that ends at `end` (> 0) begins.
+size_t previous_char(std::string_view text, size_t end);
+
 // Python's str.strip: `chars` is a set of characters; nullptr means white space.
 enum class Strip { kLeft, kRight, kBoth };
 TextSpan strip_span(std::string_view text, Strip side, const std::string_view* chars);
