@@ -6,7 +6,7 @@ namespace octavo::backends::cuda {
 
 void launch_decode_portable_bf16(const DecodeKernelArgs& launch, cudaStream_t stream,
                                  bool overlap) {
-  launch_decode<2, ThreadCopies, 99 * 1024>(launch, stream, overlap);
+  launch_decode<2, ThreadCopies, 99 * 1024, 99 * 1024, 2>(launch, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

@@ -5,7 +5,7 @@
 namespace octavo::backends::cuda {
 
 void launch_decode_portable_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  launch_decode<1, ThreadCopies, 99 * 1024>(launch, stream, overlap);
+  launch_decode<1, ThreadCopies, 99 * 1024, 99 * 1024, 4>(launch, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

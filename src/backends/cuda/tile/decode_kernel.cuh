@@ -10,7 +10,7 @@
 namespace octavo::backends::cuda {
 
 template <int kHeadDim_, int kValueBytes, int kHalves_, template <class, int> class Copies_,
-          int kWarps_, int kSharedBytes>
+          int kWarps_, int kSharedBytes_, int kBlocksEach_>
 struct DecodeConfig {
   using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
   template <class L, int kSlots>
@@ -20,14 +20,27 @@ struct DecodeConfig {
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
   static constexpr int kWarps = kWarps_;
   static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kBlocksEach = kBlocksEach_;  // a multiprocessor holds at the same time
+  static constexpr int kSharedBytes = kSharedBytes_;
 
-  // Shared memory: the rings, then what blocks merge with.
-  static constexpr int kMergeBytes = kWarps * 8 * (kHeadDim + 2) * 4;
-  static constexpr int kSlots = (kSharedBytes - kMergeBytes - 1024) / (kWarps * Layout::kTileBytes);
+  static constexpr int kSlots = (kSharedBytes - 1024) / (kWarps * Layout::kTileBytes);
   static_assert(kSlots >= 2);
   static constexpr int kRingBytes = kSlots * Layout::kTileBytes;
-  static constexpr int kBytes = kWarps * kRingBytes + kMergeBytes + kWarps * kSlots * 8 + 32;
+  // What a warp merges with lies in the half tile that it read last.
+  static_assert(8 * kHalves * kHeadDim * 4 <= Layout::kTileBytes);
   using Stream = DecodeStream<Layout, Copies, kSlots, kWarps>;
+};
+
+// What warps tell each other at the end of an item, beside their values, and what they note down.
+template <class Config>
+struct DecodeShared {
+  uint64_t barriers[Config::kWarps][Config::kSlots];
+  float2 stats[Config::kWarps][8 * Config::kHalves];  // highest score and sum of each row
+  int2 seen[Config::kWarps][8 * Config::kHalves];     // first and last key, each warp for itself
+  int values[Config::kWarps];                         // where a warp's values lie, in bytes
+  int mailbox[4];
+  int pending;       // an item whose split has ended but is not reported yet, or -1
+  int merge_splits;  // the pending item's was its sequence's last
 };
 
 // What warps, and later splits, are merged in: highest score, sum and four values of one row.
@@ -37,8 +50,8 @@ struct PartialRow {
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
   __device__ void add(float2 stats, float4 more) {
+    if (stats.x == -INFINITY) return;
     const float top = fmaxf(highest, stats.x);
-    if (top == -INFINITY) return;
     const float mine = exp2_approx(highest - top), theirs = exp2_approx(stats.x - top);
     highest = top;
     sum = sum * mine + stats.y * theirs;
@@ -88,61 +101,79 @@ class DecodeBlock {
   static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
 
  public:
-  __device__ DecodeBlock(const DecodeKernelArgs& launch, float4* merge, float2* stats, int* flag)
-      : launch_(launch), args_(launch.args), merge_(merge), stats_(stats), flag_(flag) {}
+  __device__ DecodeBlock(const DecodeKernelArgs& launch, char* rings, DecodeShared<Config>& shared)
+      : launch_(launch), args_(launch.args), rings_(rings), shared_(shared) {
+    if (thread_ == 0) shared_.pending = -1;
+  }
 
-  // All tiles of this warp. An item is loaded anew wherever it is needed, which keeps it out of the
-  // registers of the inner loop.
-  __device__ void attend(int index, Stream& stream) {
+  // All tiles of this warp. The last half tile is not given back: it is returned, for `finish`.
+  // An item is loaded anew wherever it is needed, which keeps it out of the registers of the inner
+  // loop.
+  __device__ char* attend(int index, Stream& stream) {
     const DecodeItem item = load_item(launch_, index);
     const ItemRows rows(launch_, item, Config::kTileRows);
     load_rows(rows);
+    report_pending();
     const TileLimits limits(rows);
     const int begin = item.work.begin;
     const int tiles = Stream::num_tiles(item, warp_);
+    char* values = nullptr;
     for (int tile = 0; tile < tiles; ++tile) {
       const int token = Stream::tile_token(begin, warp_, tile);
       Scores<Layout, kHalves> s;
       score_tile<Layout, kHalves>(s, rows_, stream.take());
       stream.give_back();
+      // Asking at once saves time where there are few tiles, but needs registers.
+      if constexpr (Layout::kTokenGroups * kHalves < 16) stream.fill();
       scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
-      if (!limits.all_see(token)) mask_tile(s, token, index);
+      if (!limits.all_see(token)) mask_tile(s, token);
       softmax_tile<Layout, kHalves>(s, rows_);
-      char* values = stream.take();
+      values = stream.take();
       if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
       add_value_tile<Layout, kHalves>(rows_, s, values);
+      if (tile + 1 == tiles) break;
       stream.give_back();
       stream.fill();
     }
+    return values;
   }
 
-  // The warps' results become the block's: written to `out`, or a partial result.
-  // `publish` runs in every thread before the first barrier.
+  // The warps' results become the block's: written to `out`, or as a partial result. `values`: what
+  // `attend` returned. `publish` runs in every thread before the first barrier.
   template <class Publish>
-  __device__ void finish(int index, Publish publish) {
+  __device__ void finish(int index, char* values, Publish publish) {
     const DecodeItem item = load_item(launch_, index);
     const ItemRows rows(launch_, item, Config::kTileRows);
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const int count = min(8, rows.count - 8 * half);
-      write_warp(half, count);
-      if (half == 0) publish();
-      __syncthreads();
-      for (int i = thread_; i < count * kVectors; i += Config::kThreads) {
-        const int row = i / kVectors, vector = i % kVectors;
-        PartialRow total;
-        for (int warp = 0; warp < Config::kWarps; ++warp) {
-          total.add(stats_[warp * 8 + row], merge_[merge_index(warp, row, vector)]);
-        }
-        if (item.work.num_splits == 1) {
-          write_out(rows, 8 * half + row, vector, total);
-        } else {
-          write_partial(index, 8 * half + row, vector, total);
-        }
+    write_warp(values, rows.count);
+    publish();
+    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
+    __syncthreads();
+    for (int i = thread_; i < rows.count * kVectors; i += Config::kThreads) {
+      const int row = i / kVectors, vector = i % kVectors;
+      PartialRow total;
+      for (int warp = 0; warp < Config::kWarps; ++warp) {
+        const float2 stats = shared_.stats[warp][row];
+        if (stats.x == -INFINITY) continue;  // then its values need not exist
+        const auto* theirs = reinterpret_cast<const float4*>(rings_ + shared_.values[warp]);
+        total.add(stats, theirs[merge_index(row, vector)]);
       }
-      __syncthreads();
+      if (item.work.num_splits == 1) {
+        write_out(rows, row, vector, total);
+      } else {
+        write_partial(index, row, vector, total);
+      }
     }
-    if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(index, rows);
+    if (shared_.merge_splits) merge_splits(shared_.pending);
+    __syncthreads();
+    if (thread_ == 0) shared_.pending = item.work.num_splits > 1 ? index : -1;
+  }
+
+  // After the last item.
+  __device__ void drain() {
+    report_pending();
+    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
+    __syncthreads();
+    if (shared_.merge_splits) merge_splits(shared_.pending);
   }
 
  private:
@@ -166,21 +197,17 @@ class DecodeBlock {
   };
 
   // Scores of keys that a row does not see become -infinity.
-  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token, int index) const {
-    const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(launch_, item, Config::kTileRows);
+  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token) const {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int row = 8 * half + 2 * (lane_ % 4) + i;
-        const int lowest = rows.lowest_key(row) - token;
-        const int highest = rows.highest_key(row) - token;
+        const int2 seen = shared_.seen[warp_][8 * half + 2 * (lane_ % 4) + i];
 #pragma unroll
         for (int group = 0; group < Layout::kTokenGroups; ++group) {
-          const int key = Layout::token(group, lane_ / 4);
+          const int key = token + Layout::token(group, lane_ / 4);
           float& score = s[group / 2][half][group % 2 * 2 + i];
-          if (key < lowest || key > highest) score = -INFINITY;
+          if (key < seen.x || key > seen.y) score = -INFINITY;
         }
       }
     }
@@ -188,6 +215,10 @@ class DecodeBlock {
 
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
+    if (lane_ < 8 * kHalves) {
+      shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
+    }
+    __syncwarp();
     rows_.clear();
     float scale = args_.scale * kLog2E;
     if (args_.k_scale != nullptr) scale *= args_.k_scale[item.kv_head * args_.scale_stride];
@@ -217,27 +248,33 @@ class DecodeBlock {
   }
 
   // Vectors of a row change places so that neither writing nor reading meets a bank twice.
-  __device__ static int merge_index(int warp, int row, int vector) {
-    const int pair = row / 2;
+  __device__ static int merge_index(int row, int vector) {
+    const int pair = row / 2 % 4;
     const int swap = Layout::kSpanValues == 16 ? pair : pair % 2 + pair / 2 * 4;
-    return (warp * 8 + row) * kVectors + (vector ^ swap);
+    return row * kVectors + (vector ^ swap);
   }
 
-  __device__ void write_warp(int half, int count) {
+  __device__ void write_warp(char* values, int count) {
     const int g = lane_ / 4, q = lane_ % 4;
+    __syncwarp();  // all lanes have read what lay there
+    if (lane_ == 0) shared_.values[warp_] = static_cast<int>(values - rings_);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = 2 * q + i;
-      float sum = rows_.sum[half][i];
-      for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
-      if (row >= count) continue;
-      if (g == 0) stats_[warp_ * 8 + row] = {rows_.highest[half][i], sum};
+    for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
-      for (int group = 0; group < Layout::kDimGroups; group += 4) {
-        const auto& low = rows_.out[half][group / 2];
-        const auto& high = rows_.out[half][group / 2 + 1];
-        merge_[merge_index(warp_, row, Layout::out_dim(group, g) / 4)] = {low[i], low[2 + i],
-                                                                          high[i], high[2 + i]};
+      for (int i = 0; i < 2; ++i) {
+        const int row = 8 * half + 2 * q + i;
+        float sum = rows_.sum[half][i];
+        for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
+        if (row >= count) continue;
+        if (g == 0) shared_.stats[warp_][row] = {rows_.highest[half][i], sum};
+        if (rows_.highest[half][i] == -INFINITY) continue;
+#pragma unroll
+        for (int group = 0; group < Layout::kDimGroups; group += 4) {
+          const auto& low = rows_.out[half][group / 2];
+          const auto& high = rows_.out[half][group / 2 + 1];
+          const int to = merge_index(row, Layout::out_dim(group, g) / 4);
+          reinterpret_cast<float4*>(values)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
+        }
       }
     }
   }
@@ -274,28 +311,31 @@ class DecodeBlock {
     }
   }
 
-  // The counter wraps to 0 at the last arrival, ready for the next launch.
-  __device__ bool is_last_split(const DecodeItem& item) {
-    if (thread_ == 0) {
-      uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
-                           item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
-      const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-      __threadfence();
-      *flag_ = atomicInc(arrivals, last) == last;
-      __threadfence();
-    }
-    __syncthreads();
-    return *flag_ != 0;
+  // Says that the split before this item has ended. That its partial result can be seen costs
+  // nothing to wait for by now. The counter wraps to 0 at the last, ready for the next launch.
+  __device__ void report_pending() {
+    pending_is_last_ = false;
+    if (thread_ != 0 || shared_.pending < 0) return;
+    const DecodeItem item = load_item(launch_, shared_.pending);
+    uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
+                         item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
+    const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
+    __threadfence();
+    pending_is_last_ = atomicInc(arrivals, last) == last;
   }
 
-  __device__ void merge_splits(int index, const ItemRows& rows) {
+  // Of item `index`, in order.
+  __device__ void merge_splits(int index) {
     constexpr int kAtOnce = 8;  // loads in flight
-    const DecodeWork& work = rows.item.work;
+    const DecodeItem item = load_item(launch_, index);
+    const ItemRows rows(launch_, item, Config::kTileRows);
+    const DecodeWork& work = item.work;
+    __threadfence();  // what other blocks wrote before they arrived
     const int stride = launch_.heads.divisor();
     const int first = index - work.split * stride;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
     const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
-    for (int i = thread_; i < min(rows.count, 8 * kHalves) * kVectors; i += Config::kThreads) {
+    for (int i = thread_; i < rows.count * kVectors; i += Config::kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
       for (int split = 0; split < work.num_splits; split += kAtOnce) {
@@ -319,9 +359,9 @@ class DecodeBlock {
 
   const DecodeKernelArgs& launch_;
   const DecodeArgs& args_;
-  float4* merge_;  // [warps, 8, kVectors]
-  float2* stats_;  // [warps, 8]
-  int* flag_;
+  char* rings_;
+  DecodeShared<Config>& shared_;
+  bool pending_is_last_ = false;  // known to thread 0
   int thread_ = static_cast<int>(threadIdx.x);
   int warp_ = thread_ / 32;
   int lane_ = thread_ % 32;
@@ -329,35 +369,38 @@ class DecodeBlock {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, 1)
+__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
-  extern __shared__ __align__(128) char shared[];
-  char* merge = shared + Config::kWarps * Config::kRingBytes;
-  auto* stats = reinterpret_cast<float2*>(merge + Config::kWarps * 8 * Config::kHeadDim * 4);
-  auto* barriers = reinterpret_cast<uint64_t*>(merge + Config::kMergeBytes);
-  auto* mailbox = reinterpret_cast<int*>(barriers + Config::kWarps * Config::kSlots);
+  extern __shared__ __align__(128) char rings[];
+  __shared__ DecodeShared<Config> shared;
+  static_assert(Config::kWarps * Config::kRingBytes + sizeof(shared) <= Config::kSharedBytes);
   const int thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32;
 
   pdl_launch_next();
-  DecodeItems items(launch, mailbox);
-  typename Config::Stream stream(launch, items, shared + warp * Config::kRingBytes,
-                                 barriers + warp * Config::kSlots);
+  DecodeItems items(launch, shared.mailbox);
+  typename Config::Stream stream(launch, items, rings + warp * Config::kRingBytes,
+                                 shared.barriers[warp]);
   stream.allow(1);
-  stream.fill();
-  stream.wait_for_previous();
-  DecodeBlock<Config> block(launch, reinterpret_cast<float4*>(merge), stats, mailbox + 4);
+  stream.template fill<true>();
+  pdl_wait();
+  DecodeBlock<Config> block(launch, rings, shared);
   for (int ordinal = 0;; ++ordinal) {
     const int index = items.at(ordinal);
     if (index < 0) break;
     if (thread == 0) items.draw();
-    block.attend(index, stream);
-    block.finish(index, [&] {
+    char* values = block.attend(index, stream);
+    block.finish(index, values, [&] {
       if (thread == 0) items.publish(ordinal);
     });
+    if (values != nullptr) {
+      stream.fence();  // the block wrote where copies will go
+      stream.give_back();
+    }
     stream.allow(ordinal + 2);
     stream.fill();
   }
+  block.drain();
 }
 
 }  // namespace octavo::backends::cuda

@@ -44,7 +44,7 @@ __device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int item)
 class DecodeItems {
  public:
   __device__ DecodeItems(const DecodeKernelArgs& launch, int* mailbox)
-      : header_(launch.workspace.header), mailbox_(mailbox), num_items_(header_->num_items) {}
+      : launch_(launch), mailbox_(mailbox), num_items_(launch.workspace.header->num_items) {}
 
   // Item `ordinal` of this block, or -1: there are no more.
   __device__ int at(int ordinal) const {
@@ -57,23 +57,21 @@ class DecodeItems {
   // By one thread, at the beginning of an item. Every block that has an item draws until it draws
   // in vain, so the number of draws is known and the ticket counter can wrap to 0 at the last.
   __device__ void draw() {
-    drawn_ = num_items_;
-    if (!more_) return;
+    if (drawn_ >= num_items_) return;
     const int grid = static_cast<int>(gridDim.x);
     const int draws = max(0, num_items_ - 2 * grid) + min(num_items_, grid);
-    const uint32_t ticket = atomicInc(&header_->ticket, static_cast<uint32_t>(draws - 1));
+    const uint32_t ticket =
+        atomicInc(&launch_.workspace.header->ticket, static_cast<uint32_t>(draws - 1));
     drawn_ = 2 * grid + static_cast<int>(ticket);
-    more_ = drawn_ < num_items_;
   }
   // By the same thread, before a barrier of the block at the end of item `ordinal`.
   __device__ void publish(int ordinal) { mailbox_[(ordinal + 2) % 4] = drawn_; }
 
  private:
-  DecodeHeader* header_;
+  const DecodeKernelArgs& launch_;
   int* mailbox_;  // [4] in shared memory
   int num_items_;
   int drawn_ = 0;
-  bool more_ = true;
 };
 
 // One copy a slab, by the lane that knows where the slab lies.
@@ -168,13 +166,6 @@ class DecodeStream {
   // Items up to this ordinal may be asked for.
   __device__ void allow(int last_ordinal) { last_ordinal_ = last_ordinal; }
 
-  // Waits for the kernel before, once. Until then only what earlier steps wrote is asked for.
-  __device__ void wait_for_previous() {
-    if (previous_ended_) return;
-    pdl_wait();
-    previous_ended_ = true;
-  }
-
   // The oldest half tile, complete.
   __device__ char* take() {
     copies_.wait(take_slot_, take_parity_, filled_);
@@ -191,9 +182,15 @@ class DecodeStream {
     }
   }
 
-  // Asks for all that the ring has room for and that is known.
+  // Asks for all that the ring has room for and that is known. kEarly: the kernel before may still
+  // run; it is waited for where it may write a tile's keys and values.
+  template <bool kEarly = false>
   __device__ void fill() {
-    while (filled_ < kSlots && (tile_ < num_tiles_ || open_next_item())) put_half_tile();
+    while (filled_ < kSlots && (tile_ < num_tiles_ || open_next_item())) {
+      const int end = tile_token(begin_, warp_, tile_) + Layout::kTileTokens;
+      if (kEarly && end > written_by_previous_) pdl_wait();
+      put_half_tile();
+    }
   }
 
   __device__ static void fence() { Copies<Layout, kSlots>::fence(); }
@@ -253,13 +250,10 @@ class DecodeStream {
     if (!values_next_ && tile_ % kTilesAtOnce == 0) find_slabs();
     const int token = tile_token(begin_, warp_, tile_);
     const int slabs = min(4, (end_ - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
-    if (!previous_ended_ && token + Layout::kTileTokens > written_by_previous_) {
-      wait_for_previous();  // it may write keys and values of this tile
-    }
     const void* cache = values_next_ ? launch_.args.v : launch_.args.k;
-    copies_.put(put_slot_, static_cast<const char*>(cache) + offset_, tile_ % kTilesAtOnce * 4,
-                slabs);
-    if (++put_slot_ == kSlots) put_slot_ = 0;
+    const int slot =
+        take_slot_ + filled_ < kSlots ? take_slot_ + filled_ : take_slot_ + filled_ - kSlots;
+    copies_.put(slot, static_cast<const char*>(cache) + offset_, tile_ % kTilesAtOnce * 4, slabs);
     ++filled_;
     if (values_next_) ++tile_;
     values_next_ = !values_next_;
@@ -271,7 +265,7 @@ class DecodeStream {
   Copies<Layout, kSlots> copies_;
   int lane_, warp_;
 
-  int put_slot_ = 0, take_slot_ = 0, filled_ = 0;
+  int take_slot_ = 0, filled_ = 0;  // the ring: the oldest half tile, and how many there are
   uint32_t take_parity_ = 0;
 
   // The next half tile to ask for.
@@ -281,7 +275,6 @@ class DecodeStream {
   int written_by_previous_ = 0;  // keys from here on
   int tile_ = 0, num_tiles_ = 0;
   bool values_next_ = false;
-  bool previous_ended_ = false;
   int64_t offset_ = 0;  // of this lane's slab in the cache
 };
 
