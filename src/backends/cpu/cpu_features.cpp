@@ -9,13 +9,23 @@
 
 namespace octavo::backends {
 
+namespace {
+
+// clang 16's __builtin_cpu_supports does not know it. It works on the registers of AVX.
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+
 // __builtin_cpu_supports also checks (XGETBV) that the operating system saves the registers.
 std::vector<CpuFeature> cpu_features() {
   return {
       {"sse4.2", __builtin_cpu_supports("sse4.2") != 0},
       {"avx2", __builtin_cpu_supports("avx2") != 0},
       {"fma", __builtin_cpu_supports("fma") != 0},
-      {"f16c", __builtin_cpu_supports("f16c") != 0},
+      {"f16c", has_f16c()},
       {"avx512f", __builtin_cpu_supports("avx512f") != 0},
       {"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
       {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
