@@ -56,6 +56,11 @@ cuda() {
     echo "octavo must start on a machine without NVIDIA's libraries"
     return 1
   fi
+  local objects=()
+  if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
+    mapfile -t objects < <(find build/cuda/src/backends/cuda -name '*.cu.o')
+  fi
+  tools/check_ptxas.py --log build/logs/cuda.log "${objects[@]}"
   build/cuda/octavo doctor
   ctest --test-dir build/cuda --output-on-failure -L '^gpu$'
 }
