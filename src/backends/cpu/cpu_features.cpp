@@ -19,16 +19,6 @@ bool has_f16c() {
 
 }  // namespace
 
-namespace {
-
-// clang 16's __builtin_cpu_supports does not know it. It works on the registers of AVX.
-bool has_f16c() {
-  unsigned a, b, c, d;
-  return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-}
-
-}  // namespace
-
 // __builtin_cpu_supports also checks (XGETBV) that the operating system saves the registers.
 std::vector<CpuFeature> cpu_features() {
   return {
