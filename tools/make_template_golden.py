@@ -5,7 +5,7 @@
     /tmp/venv/bin/python tools/make_template_golden.py
 
 Renders every template of tests/data/chat-templates with every conversation of
-tests/data/chat-templates/conversations.json, and every snippet of snippets.py's list, in the
+tools/template_conversations.py, and every snippet of tests/data/chat-templates/snippets, in the
 environment that Hugging Face transformers uses. A result is the text, or the error's message.
 """
 
@@ -22,7 +22,6 @@ import jinja2.utils
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import template_conversations
-import template_snippets
 
 DATA = pathlib.Path(__file__).parent.parent / "tests/data/chat-templates"
 NOW = datetime.datetime(2025, 7, 6, 9, 5, 3)  # UTC; 1751792703 seconds since 1970
@@ -111,6 +110,13 @@ def write(path, value):
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
+def read_snippets():
+    """Expressions, one a line, and templates, between lines of three dashes."""
+    expressions = (DATA / "snippets/expressions.txt").read_text().strip("\n").split("\n")
+    templates = (DATA / "snippets/templates.txt").read_text().strip("\n").split("\n---\n")
+    return ["{{ " + expression + " }}" for expression in expressions] + templates
+
+
 def main():
     environment = make_environment()
     conversations = template_conversations.CONVERSATIONS
@@ -124,11 +130,12 @@ def main():
         write(DATA / "golden" / f"{path.stem}.json", results)
         good = sum("text" in result for result in results.values())
         print(f"{path.stem}: {good} texts, {len(results) - good} errors")
+    variables = json.loads((DATA / "snippets/variables.json").read_text())
     snippets = []
-    for source in template_snippets.SNIPPETS:
-        result = render(environment, source, json.loads(json.dumps(template_snippets.VARIABLES)))
+    for source in read_snippets():
+        result = render(environment, source, json.loads(json.dumps(variables)))
         snippets.append({"template": source, **result})
-    write(DATA / "snippets.json", {"variables": template_snippets.VARIABLES, "cases": snippets})
+    write(DATA / "snippets.json", {"variables": variables, "cases": snippets})
     print(f"{len(snippets)} snippets, {sum('text' not in s for s in snippets)} of them errors")
 
 

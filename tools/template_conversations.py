@@ -126,6 +126,16 @@ CONVERSATIONS = {
     "tool round": case([SYSTEM, *ROUND, message("user", "Thanks")], TOOLS),
     "tool round, no tools": case(ROUND),
     "tool result last": case(ROUND[:3], TOOLS),
+    "calls without content": case(
+        [
+            ASK,
+            {"role": "assistant", "tool_calls": [call("get_weather", PARIS)]},
+            message("tool", '{"temperature": 21.5}', tool_call_id="call00001", name="get_weather"),
+            message("assistant", "It is 21.5 degrees."),
+            message("user", "Thanks"),
+        ],
+        [WEATHER],
+    ),
     "string arguments": case(
         [
             ASK,

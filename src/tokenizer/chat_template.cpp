@@ -9,6 +9,7 @@
 #include "tokenizer/jinja_lexer.h"
 #include "tokenizer/jinja_parser.h"
 #include "tokenizer/jinja_scope.h"
+#include "tokenizer/jinja_source.h"
 
 namespace octavo::tokenizer {
 

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "tokenizer/jinja_functions.h"
 #include "tokenizer/jinja_interpreter.h"
 
 namespace octavo::tokenizer::jinja {
@@ -20,12 +19,8 @@ Result<Value> Interpreter::call(const Value& callee, const CallArgs& args) {
       return invalid_argument(format("the method '{}' of '{}' is not supported", method.entry->name,
                                      type_name(method.self)));
     }
-    case Kind::kFunction: {
-      Result<Value> value = callee.function().fn(*this, args);
-      // The template's own words go to the caller as they are.
-      if (!value.ok() && callee.function().fn == raise_exception) located_ = true;
-      return value;
-    }
+    case Kind::kFunction:
+      return callee.function().fn(*this, args);
     case Kind::kLoop:
       return call_loop(callee.loop(), args);
     case Kind::kJoiner: {

@@ -5,8 +5,8 @@
 #include "base/format.h"
 #include "tokenizer/jinja_input.h"
 #include "tokenizer/jinja_interpreter.h"
-#include "tokenizer/jinja_lexer.h"
 #include "tokenizer/jinja_repr.h"
+#include "tokenizer/jinja_source.h"
 
 namespace octavo::tokenizer::jinja {
 namespace {
@@ -28,8 +28,8 @@ class Restore {
 }  // namespace
 
 Status Interpreter::locate(uint32_t offset, const Status& status) {
-  if (located_) return status;
-  located_ = true;
+  if (error_is_final()) return status;
+  keep_error_as_is();
   return {status.code(), locate_message(source_, offset, status.message())};
 }
 
@@ -150,6 +150,12 @@ Status Interpreter::write(const Str& text) {
   OCTAVO_TRY(charge_text(text.text.size()));
   out_->append(text);
   return {};
+}
+
+// What a block's filter or call gives is joined to the text, without Python's str().
+Status Interpreter::write_string(const Value& value) {
+  const Str* text = OCTAVO_TRY(to_string_argument(value, "what the block gives"));
+  return write(*text);
 }
 
 Status Interpreter::print(const PrintStmt& s) {
@@ -305,8 +311,7 @@ Result<Interpreter::Flow> Interpreter::execute_filter_block(const FilterBlockStm
   const Restore<const TextBuilder*> input(block_text_, &text);
   const Value value = OCTAVO_TRY(eval(*s.filter));
   leave(s.scope);
-  const Str* filtered = OCTAVO_TRY(to_text(value));
-  OCTAVO_TRY(write(*filtered));
+  OCTAVO_TRY(write_string(value));
   return flow;
 }
 
@@ -336,7 +341,7 @@ Status Interpreter::execute_call_block(const CallBlockStmt& s) {
   const Str* name = heap().borrow("caller");
   args.keyword.emplace_back(name, Value::of(caller));
   const Value text = OCTAVO_TRY(call(callee, args));
-  return write(*OCTAVO_TRY(to_text(text)));
+  return write_string(text);
 }
 
 Status Interpreter::assign(const Expr& target, const Value& value) {

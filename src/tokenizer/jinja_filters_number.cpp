@@ -90,7 +90,7 @@ Result<Value> filter_int(Runtime& rt, const Value& v, Args args) {
   const Value otherwise = bound[0].missing() ? Value::integer(0) : bound[0];
   Value number = v;
   if (v.is_string()) {
-    OCTAVO_TRY(rt.charge_text(v.text().size()));
+    OCTAVO_TRY(rt.charge_chars(v.text().size()));
     const int64_t base = bound[1].missing() ? 10 : OCTAVO_TRY(to_index(bound[1], "the base"));
     const Value parsed = OCTAVO_TRY(parse_int(rt, v.text(), base));
     if (!parsed.missing()) return parsed;
@@ -111,7 +111,7 @@ Result<Value> filter_float(Runtime& rt, const Value& v, Args args) {
   if (v.is_undefined()) return invalid_argument(v.undefined().message());
   if (v.is_number()) return Value::real(to_double(v));
   if (v.is_string()) {
-    OCTAVO_TRY(rt.charge_text(v.text().size()));
+    OCTAVO_TRY(rt.charge_chars(v.text().size()));
     const Value parsed = parse_float(v.text());
     if (!parsed.missing()) return parsed;
   }

@@ -27,7 +27,7 @@ Result<Value> filter_case(Runtime& rt, const Value& v, Args args) {
 Result<Value> filter_title(Runtime& rt, const Value& v, Args args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   const Str* s = OCTAVO_TRY(rt.to_text(v));
-  OCTAVO_TRY(rt.charge_text(s->text.size()));
+  OCTAVO_TRY(rt.charge_chars(s->text.size()));
   TextBuilder out;
   size_t word = 0;
   const auto flush = [&](size_t end) -> Status {
@@ -114,7 +114,7 @@ Result<Value> filter_indent(Runtime& rt, const Value& v, Args args) {
   const auto bound = OCTAVO_TRY(bind<3>(args, {"width", "first", "blank"}, 0));
   const Str* indent = OCTAVO_TRY(indentation(rt, bound[0]));
   const Str* s = OCTAVO_TRY(to_string_argument(v, "what is indented"));
-  OCTAVO_TRY(rt.charge_text(s->text.size()));
+  OCTAVO_TRY(rt.charge_chars(s->text.size()));
   const bool blank = truthy(bound[2]);
   TextBuilder out;
   if (truthy(bound[1])) out.append(*indent);
@@ -153,7 +153,7 @@ Result<Value> filter_truncate(Runtime& rt, const Value& v, Args args) {
 Result<Value> filter_wordcount(Runtime& rt, const Value& v, Args args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   const std::string_view text = OCTAVO_TRY(rt.to_text(v))->text;
-  OCTAVO_TRY(rt.charge_text(text.size()));
+  OCTAVO_TRY(rt.charge_chars(text.size()));
   int64_t words = 0;
   bool inside = false;
   for (size_t i = 0; i < text.size();) {

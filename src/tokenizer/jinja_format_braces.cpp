@@ -91,6 +91,8 @@ Status BraceFormatter::field(std::string_view body) {
   }
   const FormatSpec spec =
       OCTAVO_TRY(parse_spec(colon < body.size() ? body.substr(colon + 1) : std::string_view()));
+  OCTAVO_TRY(
+      rt_.charge_chars(static_cast<size_t>(spec.width + std::max<int64_t>(0, spec.precision))));
   return append_value(v, spec);
 }
 

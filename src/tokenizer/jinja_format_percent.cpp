@@ -8,6 +8,7 @@
 #include "tokenizer/jinja_format_spec.h"
 #include "tokenizer/jinja_repr.h"
 #include "tokenizer/jinja_runtime.h"
+#include "tokenizer/jinja_strings.h"
 
 namespace octavo::tokenizer::jinja {
 namespace {
@@ -59,7 +60,8 @@ Result<Value> PercentFormatter::run() {
   if (!by_key_ && used_ < given && !(may_be_unused && used_ == 0)) {
     return invalid_argument("not all values are used by the format");
   }
-  return rt_.make_text(out_);
+  const Value formatted = OCTAVO_TRY(rt_.make_text(out_));
+  return with_markup(rt_, formatted, pattern_.markup);
 }
 
 // From the `%` at pos to behind the conversion.
@@ -96,6 +98,8 @@ Status PercentFormatter::conversion(size_t& pos) {
   while (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
   if (pos >= text.size()) return invalid_argument("the format is incomplete");
   spec.kind = text[pos++];
+  OCTAVO_TRY(
+      rt_.charge_chars(static_cast<size_t>(spec.width + std::max<int64_t>(0, spec.precision))));
   if (spec.kind == '%') {
     out_.append('%');
     return {};
@@ -109,7 +113,12 @@ Status PercentFormatter::conversion(size_t& pos) {
     } else {
       append_repr(shown, v);
     }
-    const Str body{shown.text(), shown.taint()};
+    Str body{shown.text(), shown.taint()};
+    if (pattern_.markup) {
+      const bool safe = spec.kind == 's' && v.is_string() && v.str().markup;
+      const Value plain = OCTAVO_TRY(rt_.make_text(shown));
+      if (!safe) body = *OCTAVO_TRY(escape_markup(rt_, plain));
+    }
     const size_t end = spec.precision < 0
                            ? body.text.size()
                            : char_offset(body.text, static_cast<size_t>(spec.precision));

@@ -1,5 +1,4 @@
-#include "tokenizer/jinja_functions.h"
-
+// Functions that every template can call.
 #include <algorithm>
 #include <ctime>
 
@@ -116,6 +115,7 @@ Result<Value> strftime_now(Runtime& rt, const CallArgs& args) {
   const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {"format"}, 1));
   const Str* pattern = OCTAVO_TRY(to_string_argument(bound[0], "a date format"));
   if (pattern->text.size() > kMaxDateFormat) return invalid_argument("a date format is too long");
+  OCTAVO_TRY(rt.charge(64));  // for the buffer below
   const auto now = static_cast<time_t>(rt.now_s());
   std::tm local{};
   if (localtime_r(&now, &local) == nullptr) return invalid_argument("the time cannot be shown");
@@ -130,6 +130,14 @@ Result<Value> strftime_now(Runtime& rt, const CallArgs& args) {
   return rt.make_text(text);
 }
 
+// Fails with the template's own message.
+Result<Value> raise_exception(Runtime& rt, const CallArgs& args) {
+  const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {"message"}, 1));
+  const Str* message = OCTAVO_TRY(rt.to_text(bound[0]));
+  rt.keep_error_as_is();
+  return invalid_argument(std::string(message->text));
+}
+
 constexpr Function kFunctions[] = {
     {"range", make_range},          {"dict", make_dict},     {"namespace", make_namespace},
     {"cycler", make_cycler},        {"joiner", make_joiner}, {"raise_exception", raise_exception},
@@ -137,12 +145,6 @@ constexpr Function kFunctions[] = {
 };
 
 }  // namespace
-
-Result<Value> raise_exception(Runtime& rt, const CallArgs& args) {
-  const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {"message"}, 1));
-  const Str* message = OCTAVO_TRY(rt.to_text(bound[0]));
-  return invalid_argument(std::string(message->text));
-}
 
 const Function* find_function(std::string_view name) {
   const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions),

@@ -38,6 +38,7 @@ class Interpreter : public Runtime {
   Result<Flow> dispatch(const Stmt& s);
   Status print(const PrintStmt& s);
   Status write(const Str& text);
+  Status write_string(const Value& value);
   Result<Flow> execute_if(const IfStmt& s);
   Result<Flow> execute_for(const ForStmt& s);
   Result<Flow> run_loop(Loop& loop);
@@ -97,7 +98,6 @@ class Interpreter : public Runtime {
   const TextBuilder* block_text_ = nullptr;  // what a filter without an input works on
   int nesting_ = 0;
   int calls_ = 0;
-  bool located_ = false;  // the error under way has its position already
 };
 
 }  // namespace octavo::tokenizer::jinja

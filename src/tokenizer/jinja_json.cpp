@@ -229,9 +229,10 @@ Result<Value> filter_tojson(Runtime& rt, const Value& input, const CallArgs& arg
 Result<Value> filter_from_json(Runtime& rt, const Value& input, const CallArgs& args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   const Str* text = OCTAVO_TRY(to_string_argument(input, "JSON text"));
-  OCTAVO_TRY(rt.charge_text(text->text.size()));
-  const Json parsed = OCTAVO_TRY(parse_json(text->text, "from_json"));
-  return value_of_parsed(rt, parsed, !text->taint.empty());
+  OCTAVO_TRY(rt.charge_chars(text->text.size()));
+  const Result<Json> parsed = parse_json(text->text, "from_json");
+  if (!parsed.ok()) return invalid_argument(parsed.status().message());
+  return value_of_parsed(rt, parsed.value(), !text->taint.empty());
 }
 
 }  // namespace octavo::tokenizer::jinja

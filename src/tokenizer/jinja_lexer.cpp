@@ -5,13 +5,14 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "tokenizer/jinja_source.h"
 #include "tokenizer/jinja_text.h"
 #include "tokenizer/unicode_case.h"
 
 namespace octavo::tokenizer::jinja {
 namespace {
 
-constexpr size_t kMaxSourceBytes = size_t{4} << 20;
+constexpr size_t kMaxSourceBytes = size_t{1} << 20;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -101,7 +102,7 @@ void Lexer::add_data(size_t begin, size_t end, char sign, bool strips_line_start
 }
 
 Result<std::vector<Token>> Lexer::run() {
-  if (source_.size() > kMaxSourceBytes) return invalid_argument("chat template: larger than 4 MiB");
+  if (source_.size() > kMaxSourceBytes) return invalid_argument("chat template: larger than 1 MiB");
   while (pos_ < source_.size()) OCTAVO_TRY(lex_tag());
   add(TokenKind::kEnd, source_.size(), source_.size());
   return std::move(tokens_);
@@ -383,29 +384,6 @@ Status Lexer::lex_string() {
 }
 
 }  // namespace
-
-std::string normalize_source(std::string_view source) {
-  std::string out;
-  out.reserve(source.size());
-  for (size_t i = 0; i < source.size(); ++i) {
-    if (source[i] == '\r') {
-      out += '\n';
-      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
-    } else {
-      out += source[i];
-    }
-  }
-  if (!out.empty() && out.back() == '\n') out.pop_back();
-  return utf8_is_valid(out) ? out : utf8_replace_invalid(out);
-}
-
-std::string locate_message(std::string_view source, size_t offset, std::string_view message) {
-  const std::string_view before = source.substr(0, offset);
-  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const size_t newline = before.rfind('\n');
-  const size_t start = newline == std::string_view::npos ? 0 : newline + 1;
-  return format("chat template:{}:{}: {}", line, char_count(before.substr(start)) + 1, message);
-}
 
 Result<std::vector<Token>> tokenize(std::string_view source) {
   return Lexer(source).run();

@@ -32,13 +32,6 @@ struct Token {
   std::string value;      // of strings: unescaped
 };
 
-// The template's text with line ends made "\n", one trailing one dropped and invalid UTF-8
-// replaced.
-std::string normalize_source(std::string_view source);
-
-// "chat template:12:5: message"; columns count characters from 1.
-std::string locate_message(std::string_view source, size_t offset, std::string_view message);
-
 // `source` must be normalised and outlive the tokens.
 Result<std::vector<Token>> tokenize(std::string_view source);
 

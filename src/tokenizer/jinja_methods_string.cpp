@@ -50,7 +50,7 @@ std::vector<TextSpan> split_space(std::string_view text, int64_t max_splits) {
   size_t begin = strip_span(text, Strip::kLeft, nullptr).begin;
   while (begin < text.size() && parts.size() <= kMaxParts) {
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) {
-      parts.push_back({begin, strip_span(text, Strip::kRight, nullptr).end});
+      parts.push_back({begin, text.size()});
       break;
     }
     size_t end = begin;
@@ -70,7 +70,7 @@ std::vector<TextSpan> rsplit_space(std::string_view text, int64_t max_splits) {
   std::vector<TextSpan> all = split_space(text, -1);
   if (max_splits < 0 || static_cast<int64_t>(all.size()) <= max_splits + 1) return all;
   const size_t merged = all.size() - static_cast<size_t>(max_splits);
-  all[merged - 1].begin = all[0].begin;
+  all[merged - 1].begin = 0;
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(merged - 1));
   return all;
 }
@@ -81,7 +81,7 @@ std::vector<TextSpan> split_by(std::string_view text, std::string_view separator
   size_t begin = 0;
   while (parts.size() <= kMaxParts &&
          (max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits)) {
-    const size_t found = text.find(separator, begin);
+    const size_t found = find_text(text, separator, begin);
     if (found == std::string_view::npos) break;
     parts.push_back({begin, found});
     begin = found + separator.size();
@@ -106,8 +106,14 @@ std::vector<TextSpan> rsplit_by(std::string_view text, std::string_view separato
   return parts;
 }
 
+// A search from the right may compare all of `wanted` at each place.
+Status charge_backwards(Runtime& rt, std::string_view text, std::string_view wanted) {
+  OCTAVO_TRY(rt.charge_text(text.size()));
+  const size_t compared = text.size() / kBytesPerStep * (wanted.size() / kCharsPerStep);
+  return rt.charge(static_cast<int64_t>(compared));
+}
+
 Result<Value> list_of(Runtime& rt, const Str& s, const std::vector<TextSpan>& parts) {
-  OCTAVO_TRY(rt.charge_text(s.text.size()));
   OCTAVO_TRY(rt.charge(static_cast<int64_t>(parts.size())));
   std::vector<Value> items;
   items.reserve(parts.size());
@@ -117,6 +123,8 @@ Result<Value> list_of(Runtime& rt, const Str& s, const std::vector<TextSpan>& pa
 
 Result<Value> method_split(Runtime& rt, const Value& self, Args args) {
   const SplitArgs split = OCTAVO_TRY(split_arguments(args));
+  OCTAVO_TRY(split.separator == nullptr ? rt.charge_chars(self.text().size())
+                                        : rt.charge_text(self.text().size()));
   const std::string_view text = self.text();
   return list_of(rt, self.str(),
                  split.separator == nullptr
@@ -126,6 +134,8 @@ Result<Value> method_split(Runtime& rt, const Value& self, Args args) {
 
 Result<Value> method_rsplit(Runtime& rt, const Value& self, Args args) {
   const SplitArgs split = OCTAVO_TRY(split_arguments(args));
+  OCTAVO_TRY(split.separator == nullptr ? rt.charge_chars(self.text().size())
+                                        : charge_backwards(rt, self.text(), split.separator->text));
   const std::string_view text = self.text();
   return list_of(rt, self.str(),
                  split.separator == nullptr
@@ -135,6 +145,7 @@ Result<Value> method_rsplit(Runtime& rt, const Value& self, Args args) {
 
 Result<Value> method_splitlines(Runtime& rt, const Value& self, Args args) {
   const auto bound = OCTAVO_TRY(bind<1>(args, {"keepends"}, 0));
+  OCTAVO_TRY(rt.charge_chars(self.text().size()));
   return list_of(rt, self.str(), split_lines(self.text(), truthy(bound[0])));
 }
 
@@ -143,10 +154,11 @@ Result<Value> method_partition(Runtime& rt, const Value& self, Args args) {
   const auto bound = OCTAVO_TRY(bind<1>(args, {""}, 1));
   const Str* separator = OCTAVO_TRY(to_string_argument(bound[0], "a separator"));
   if (separator->text.empty()) return invalid_argument("a separator is empty");
-  OCTAVO_TRY(rt.charge_text(self.text().size()));
+  OCTAVO_TRY(charge_backwards(rt, self.text(), separator->text));
   const Str& s = self.str();
   const size_t size = s.text.size();
-  const size_t found = from_right ? s.text.rfind(separator->text) : s.text.find(separator->text);
+  const size_t found =
+      from_right ? s.text.rfind(separator->text) : find_text(s.text, separator->text);
   const bool exists = found != std::string_view::npos;
   const size_t begin = exists ? found : from_right ? 0 : size;
   const size_t end = exists ? found + separator->text.size() : begin;
@@ -201,12 +213,13 @@ template <bool from_right, bool must_exist>
 Result<Value> method_find(Runtime& rt, const Value& self, Args args) {
   const auto bound = OCTAVO_TRY(bind<3>(args, {"", "", ""}, 1));
   const Str* wanted = OCTAVO_TRY(to_string_argument(bound[0], "what is looked for"));
-  OCTAVO_TRY(rt.charge_text(self.text().size()));
+  OCTAVO_TRY(from_right ? charge_backwards(rt, self.text(), wanted->text)
+                        : rt.charge_text(self.text().size()));
   const TextSpan span = OCTAVO_TRY(clip(rt, self.str(), bound[1], bound[2]));
   size_t found = std::string_view::npos;
   if (span.begin <= span.end) {
     const std::string_view part = self.text().substr(0, span.end);
-    found = from_right ? part.rfind(wanted->text) : part.find(wanted->text, span.begin);
+    found = from_right ? part.rfind(wanted->text) : find_text(part, wanted->text, span.begin);
     if (from_right && found < span.begin) found = std::string_view::npos;
   }
   if (found == std::string_view::npos) {
@@ -225,8 +238,8 @@ Result<Value> method_count(Runtime& rt, const Value& self, Args args) {
   const std::string_view part = self.text().substr(span.begin, span.end - span.begin);
   if (wanted->text.empty()) return Value::integer(static_cast<int64_t>(char_count(part)) + 1);
   int64_t count = 0;
-  for (size_t at = part.find(wanted->text); at != std::string_view::npos;
-       at = part.find(wanted->text, at + wanted->text.size())) {
+  for (size_t at = find_text(part, wanted->text); at != std::string_view::npos;
+       at = find_text(part, wanted->text, at + wanted->text.size())) {
     ++count;
   }
   return Value::integer(count);
@@ -293,18 +306,18 @@ Result<Value> method_zfill(Runtime& rt, const Value& self, Args args) {
   return rt.make_text(out);
 }
 
-// Whether the text is not empty and all of its characters are of a class.
-template <bool (*in_class)(char32_t)>
+// Whether all characters are of a class; `of_empty` is the answer where there are none.
+template <bool (*in_class)(char32_t), bool of_empty = false>
 Result<Value> method_is(Runtime& rt, const Value& self, Args args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   const std::string_view text = self.text();
-  OCTAVO_TRY(rt.charge_text(text.size()));
+  OCTAVO_TRY(rt.charge_chars(text.size()));
   for (size_t i = 0; i < text.size();) {
     const Utf8Char c = utf8_decode(text, i);
     if (!in_class(c.code_point)) return Value::boolean(false);
     i += c.size_bytes;
   }
-  return Value::boolean(!text.empty());
+  return Value::boolean(!text.empty() || of_empty);
 }
 bool is_alnum(char32_t c) {
   return unicode_is_alpha(c) || unicode_is_numeric(c);
@@ -359,8 +372,8 @@ constexpr MethodEntry kMethods[] = {
     {"isdigit", method_is<unicode_is_decimal>},
     {"isnumeric", method_is<unicode_is_numeric>},
     {"isspace", method_is<unicode_is_space>},
-    {"isascii", method_is<is_ascii>},
-    {"isprintable", method_is<unicode_is_printable>},
+    {"isascii", method_is<is_ascii, true>},
+    {"isprintable", method_is<unicode_is_printable, true>},
     {"isupper", method_is_case<true>},
     {"islower", method_is_case<false>},
     {"casefold", nullptr},

@@ -167,6 +167,7 @@ Result<Value> Runtime::repeat(const Value& sequence, const Value& count) {
     if (times > static_cast<int64_t>(kMaxTextBytes / s.text.size())) {
       return invalid_argument("a text is longer than 64 MiB");
     }
+    OCTAVO_TRY(charge(times));
     TextBuilder out;
     for (int64_t i = 0; i < times; ++i) out.append(s);
     return make_text(out);
@@ -257,7 +258,6 @@ Result<Value> Runtime::slice(const Value& object, const Value& start, const Valu
   }
   const int64_t size = OCTAVO_TRY(length(object));
   const SliceBounds bounds = OCTAVO_TRY(slice_bounds(start, stop, step, size));
-  OCTAVO_TRY(charge(bounds.count / 64));
   if (object.is_string() && bounds.step == 1) {
     const std::string_view text = object.text();
     const size_t begin = char_offset(text, static_cast<size_t>(bounds.start));

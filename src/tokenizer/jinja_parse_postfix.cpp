@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "tokenizer/jinja_parser.h"
+#include "tokenizer/jinja_source.h"
 
 namespace octavo::tokenizer::jinja {
 namespace {

@@ -103,7 +103,7 @@ Result<int64_t> Runtime::length(const Value& v) {
     case Kind::kUndefined:
       return 0;
     case Kind::kString:
-      OCTAVO_TRY(charge_text(v.text().size()));
+      OCTAVO_TRY(charge_chars(v.text().size()));
       return static_cast<int64_t>(char_count(v.text()));
     case Kind::kSequence:
       if (v.sequence().kind == SequenceKind::kIterator) break;
@@ -123,7 +123,7 @@ Result<bool> Runtime::contains(const Value& container, const Value& element) {
     if (!element.is_string())
       return type_error("'in <string>' needs a string on its left", element);
     OCTAVO_TRY(charge_text(container.text().size()));
-    return container.text().find(element.text()) != std::string_view::npos;
+    return find_text(container.text(), element.text()) != std::string_view::npos;
   }
   if (container.is_dict()) {
     if (!hashable(element)) return type_error("a key must be hashable", element);
@@ -197,7 +197,7 @@ Result<Value> Runtime::find_item(const Value& object, const Value& key) {
   int64_t index = key.integer();
   if (object.is_string()) {
     const std::string_view text = object.text();
-    OCTAVO_TRY(charge_text(text.size()));
+    OCTAVO_TRY(charge_chars(text.size()));
     if (index < 0) index += static_cast<int64_t>(char_count(text));
     if (index < 0) return Value();
     const size_t begin = char_offset(text, static_cast<size_t>(index));

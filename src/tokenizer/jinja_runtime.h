@@ -13,10 +13,11 @@
 
 namespace octavo::tokenizer::jinja {
 
-// One step is the evaluation of a node, an element walked over or kBytesPerStep of text made; ten
-// million take about a second.
+// One step is the evaluation of a node, an element walked over, kBytesPerStep of text copied or
+// searched, or kCharsPerStep looked at one by one; ten million take about a second.
 inline constexpr int64_t kMaxSteps = 10'000'000;
 inline constexpr size_t kBytesPerStep = 256;
+inline constexpr size_t kCharsPerStep = 16;
 inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 inline constexpr size_t kMaxHeapBytes = size_t{256} << 20;
 
@@ -29,8 +30,10 @@ class Runtime {
   int64_t now_s() const { return now_s_; }
 
   Status charge(int64_t steps);
-  // For making or reading `bytes` of text; more than kMaxTextBytes is an error.
+  // For copying or searching `bytes` of text; more than kMaxTextBytes is an error.
   Status charge_text(size_t bytes);
+  // For looking at each character.
+  Status charge_chars(size_t bytes) { return charge(static_cast<int64_t>(bytes / kCharsPerStep)); }
   static Status check_text(size_t bytes);
   // For a walk over all of a value.
   Status charge_walk(const Value& v);
@@ -61,6 +64,10 @@ class Runtime {
   Result<Value> modulo(const Value& a, const Value& b);
   Result<Value> power(const Value& a, const Value& b);
 
+  // Errors get the position of the node that failed, once; the template's own get none.
+  void keep_error_as_is() { error_is_final_ = true; }
+  bool error_is_final() const { return error_is_final_; }
+
   // An attribute of a `loop`, which may have to look ahead. kMissing: there is no such one.
   virtual Result<Value> loop_attribute(Loop& loop, std::string_view name) = 0;
   // For the recursive call of a loop.
@@ -76,6 +83,7 @@ class Runtime {
   Heap heap_;
   int64_t now_s_;
   int64_t steps_ = kMaxSteps;
+  bool error_is_final_ = false;
 };
 
 // Argument conversions; `what` starts the message.

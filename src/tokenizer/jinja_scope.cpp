@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "tokenizer/jinja_lexer.h"
+#include "tokenizer/jinja_source.h"
 #include "tokenizer/jinja_symbols.h"
 #include "tokenizer/jinja_walk.h"
 
@@ -13,103 +13,6 @@ const Str kLoop{"loop", {}};
 const Str kCaller{"caller", {}};
 const Str kKwargs{"kwargs", {}};
 const Str kVarargs{"varargs", {}};
-
-template <typename Fn>
-void for_each_name(Expr& e, Fn&& fn) {
-  if (e.kind == ExprKind::kName) fn(as<NameExpr>(e).name);
-  if (e.kind == ExprKind::kNamespaceRef) fn(as<NamespaceRefExpr>(e).name);
-  for_each_child(e, [&fn](Expr& child) { for_each_name(child, fn); });
-}
-
-// Whether a body reads a name that is special to it, anywhere below: nested scopes count, and so
-// do reads before the name is declared again.
-class UseFinder {
- public:
-  explicit UseFinder(std::string_view name) : name_(name) {}
-  bool found() const { return found_; }
-
-  void body(Body& statements) {
-    for (StmtPtr& s : statements) statement(*s);
-  }
-
- private:
-  void load(ExprPtr& e) {
-    if (!e) return;
-    for_each_name(*e, [this](const Str* name) { found_ |= !declared_ && name->text == name_; });
-  }
-  void declare(const Str* name) { declared_ |= name->text == name_; }
-  void target(ExprPtr& e) {
-    if (e->kind == ExprKind::kNamespaceRef) return;  // names no variable of its own
-    for_each_name(*e, [this](const Str* name) { declare(name); });
-  }
-  void function(FunctionInfo& f) {
-    for (auto& [name, slot] : f.parameters) declare(name);
-    for (ExprPtr& value : f.defaults) load(value);
-    body(f.body);
-  }
-  void statement(Stmt& s);
-
-  std::string_view name_;
-  bool declared_ = false;
-  bool found_ = false;
-};
-
-void UseFinder::statement(Stmt& s) {
-  switch (s.kind) {
-    case StmtKind::kText:
-    case StmtKind::kBreak:
-    case StmtKind::kContinue:
-      break;
-    case StmtKind::kPrint:
-      load(as<PrintStmt>(s).value);
-      break;
-    case StmtKind::kIf:
-      for (IfStmt::Branch& branch : as<IfStmt>(s).branches) {
-        load(branch.test);
-        body(branch.body);
-      }
-      body(as<IfStmt>(s).otherwise);
-      break;
-    case StmtKind::kFor:
-      target(as<ForStmt>(s).target);
-      load(as<ForStmt>(s).iterable);
-      body(as<ForStmt>(s).body);
-      body(as<ForStmt>(s).otherwise);
-      load(as<ForStmt>(s).test);
-      break;
-    case StmtKind::kSet:
-      target(as<SetStmt>(s).target);
-      load(as<SetStmt>(s).value);
-      break;
-    case StmtKind::kSetBlock:
-      target(as<SetBlockStmt>(s).target);
-      load(as<SetBlockStmt>(s).filter);
-      body(as<SetBlockStmt>(s).body);
-      break;
-    case StmtKind::kMacro:
-      function(as<MacroStmt>(s).function);
-      break;
-    case StmtKind::kCallBlock:
-      load(as<CallBlockStmt>(s).call);
-      function(as<CallBlockStmt>(s).function);
-      break;
-    case StmtKind::kFilterBlock:
-      body(as<FilterBlockStmt>(s).body);
-      load(as<FilterBlockStmt>(s).filter);
-      break;
-    case StmtKind::kWith:
-      for (auto& [name, value] : as<WithStmt>(s).bindings) target(name);
-      for (auto& [name, value] : as<WithStmt>(s).bindings) load(value);
-      body(as<WithStmt>(s).body);
-      break;
-  }
-}
-
-bool uses(Body& body, std::string_view name) {
-  UseFinder finder(name);
-  finder.body(body);
-  return finder.found();
-}
 
 // First pass over a scope: which names it reads and assigns.
 void collect(Symbols& symbols, Body& body);
@@ -132,16 +35,16 @@ void collect_target(Symbols& symbols, Expr& target, bool parameter) {
 
 void collect_if(Symbols& symbols, IfStmt& node) {
   collect_loads(symbols, node.branches[0].test);
-  std::vector<Symbols> copies(3, symbols);
-  collect(copies[0], node.branches[0].body);
+  std::vector<Symbols> branches(3, symbols.branch());
+  collect(branches[0], node.branches[0].body);
   for (size_t i = 1; i < node.branches.size(); ++i) {  // each elif is an `if` of its own
-    collect_loads(copies[1], node.branches[i].test);
-    Symbols inner = copies[1];
+    collect_loads(branches[1], node.branches[i].test);
+    Symbols inner = branches[1].branch();
     collect(inner, node.branches[i].body);
-    copies[1].merge_branches({&inner, 1});
+    branches[1].merge_branches({&inner, 1});
   }
-  collect(copies[2], node.otherwise);
-  symbols.merge_branches(copies);
+  collect(branches[2], node.otherwise);
+  symbols.merge_branches(branches);
 }
 
 void collect_statement(Symbols& symbols, Stmt& s) {
@@ -323,7 +226,7 @@ Status Resolver::for_statement(ForStmt& node, const Symbols& symbols, bool soft)
   FunctionScope own{symbols.function().depth + 1};
   FunctionScope& function = node.recursive ? own : symbols.function();
   Symbols inner(function, &symbols);
-  node.uses_loop = node.recursive || uses(node.body, kLoop.text);
+  node.uses_loop = node.recursive || uses_name(node.body, kLoop.text);
   if (node.uses_loop) node.loop_slot = inner.declare_parameter(&kLoop);
   collect_target(inner, *node.target, true);
   collect(inner, node.body);
@@ -394,7 +297,7 @@ Status Resolver::function(FunctionInfo& info, const Symbols& symbols, uint32_t o
   for (auto& [name, slot] : info.parameters) slot = inner.declare_parameter(name);
   for (ExprPtr& value : info.defaults) collect_loads(inner, value);
   collect(inner, info.body);
-  if (uses(info.body, kCaller.text)) {
+  if (uses_name(info.body, kCaller.text)) {
     const size_t required = info.parameters.size() - info.defaults.size();
     for (size_t i = 0; i < required; ++i) {
       if (info.parameters[i].first->text != kCaller.text) continue;
@@ -403,11 +306,11 @@ Status Resolver::function(FunctionInfo& info, const Symbols& symbols, uint32_t o
     info.uses_caller = !names(kCaller);
     if (info.uses_caller) info.caller_slot = inner.declare_parameter(&kCaller);
   }
-  if (uses(info.body, kKwargs.text) && !names(kKwargs)) {
+  if (uses_name(info.body, kKwargs.text) && !names(kKwargs)) {
     info.uses_kwargs = true;
     info.kwargs_slot = inner.declare_parameter(&kKwargs);
   }
-  if (uses(info.body, kVarargs.text) && !names(kVarargs)) {
+  if (uses_name(info.body, kVarargs.text) && !names(kVarargs)) {
     info.uses_varargs = true;
     info.varargs_slot = inner.declare_parameter(&kVarargs);
   }

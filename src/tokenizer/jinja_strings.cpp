@@ -13,11 +13,7 @@ namespace {
 // Whether a capital sigma at [begin, end) ends a word: a letter comes before, none after.
 bool ends_word(std::string_view text, size_t begin, size_t end) {
   if (end < text.size() && unicode_is_alpha(utf8_decode(text, end).code_point)) return false;
-  for (size_t back = 1; back <= std::min<size_t>(4, begin); ++back) {
-    const Utf8Char c = utf8_decode(text, begin - back);
-    if (c.size_bytes == back) return unicode_is_alpha(c.code_point);
-  }
-  return false;
+  return begin > 0 && unicode_is_alpha(utf8_decode(text, previous_char(text, begin)).code_point);
 }
 
 bool is_line_end(char32_t c) {
@@ -33,7 +29,7 @@ Value with_markup(Runtime& rt, const Value& text, bool markup) {
 }
 
 Result<Value> map_case(Runtime& rt, const Str& s, CaseMapping mapping) {
-  OCTAVO_TRY(rt.charge_text(s.text.size()));
+  OCTAVO_TRY(rt.charge_chars(s.text.size()));
   TextBuilder out;
   TaintCursor taint(s);
   bool word_start = true;
@@ -65,17 +61,20 @@ Result<Value> map_case(Runtime& rt, const Str& s, CaseMapping mapping) {
 }
 
 Result<Value> strip(Runtime& rt, const Str& s, Strip side, const Value& chars) {
-  OCTAVO_TRY(rt.charge_text(s.text.size()));
-  TextSpan span;
-  if (chars.missing() || chars.is_none()) {
-    span = strip_span(s.text, side, nullptr);
-  } else {
-    const std::string_view set = OCTAVO_TRY(to_string_argument(chars, "what to strip"))->text;
-    // Each character is looked for in the whole set.
-    OCTAVO_TRY(rt.check_text(set.size()));
-    OCTAVO_TRY(rt.charge(static_cast<int64_t>(s.text.size() * (set.size() / kBytesPerStep))));
-    span = strip_span(s.text, side, &set);
+  const bool is_space = chars.missing() || chars.is_none();
+  std::u32string set;
+  if (!is_space) {
+    const std::string_view text = OCTAVO_TRY(to_string_argument(chars, "what to strip"))->text;
+    OCTAVO_TRY(rt.charge_chars(text.size()));
+    for (size_t i = 0; i < text.size();) {
+      const Utf8Char c = utf8_decode(text, i);
+      set += c.code_point;
+      i += c.size_bytes;
+    }
+    std::sort(set.begin(), set.end());
   }
+  const TextSpan span = strip_span(s.text, side, is_space ? nullptr : &set);
+  OCTAVO_TRY(rt.charge_chars(s.text.size() - (span.end - span.begin)));
   return Value::of(rt.heap().substr(s, span.begin, span.end));
 }
 
@@ -86,7 +85,7 @@ Result<Value> replace(Runtime& rt, const Str& s, const Str& from, const Str& to,
   size_t copied = 0;
   size_t search = 0;
   while (left > 0) {
-    const size_t found = s.text.find(from.text, search);
+    const size_t found = find_text(s.text, from.text, search);
     if (found == std::string_view::npos) break;
     out.append(s, copied, found);
     out.append(to);
@@ -137,6 +136,7 @@ std::vector<TextSpan> split_lines(std::string_view text, bool keep_ends) {
 Result<const Str*> escape_markup(Runtime& rt, const Value& v) {
   const Str* s = OCTAVO_TRY(rt.to_text(v));
   if (s->markup) return s;
+  OCTAVO_TRY(rt.charge_chars(s->text.size()));
   TextBuilder out;
   TaintCursor taint(*s);
   for (size_t i = 0; i < s->text.size(); ++i) {

@@ -2,9 +2,25 @@
 
 namespace octavo::tokenizer::jinja {
 
-std::optional<Symbols::Location> Symbols::find(std::string_view name) const {
+Symbols Symbols::branch() const {
+  Symbols out(*function_, parent_);
+  out.base_ = this;
+  out.slots_ = slots_;
+  return out;
+}
+
+const uint32_t* Symbols::own_slot(std::string_view name) const {
   const auto found = refs_.find(name);
-  if (found != refs_.end()) return Location{function_->depth, found->second};
+  if (found != refs_.end()) return &found->second;
+  return base_ == nullptr ? nullptr : base_->own_slot(name);
+}
+
+bool Symbols::stores(std::string_view name) const {
+  return stores_.contains(name) || (base_ != nullptr && base_->stores(name));
+}
+
+std::optional<Symbols::Location> Symbols::find(std::string_view name) const {
+  if (const uint32_t* slot = own_slot(name)) return Location{function_->depth, *slot};
   return parent_ == nullptr ? std::nullopt : parent_->find(name);
 }
 
@@ -35,7 +51,7 @@ void Symbols::load(const Str* name) {
 
 void Symbols::store(const Str* name) {
   stores_.emplace(name->text, name);
-  if (!refs_.contains(name->text)) define(name, outer_or(name, Origin::kUnset));
+  if (own_slot(name->text) == nullptr) define(name, outer_or(name, Origin::kUnset));
 }
 
 uint32_t Symbols::declare_parameter(const Str* name) {
@@ -47,7 +63,7 @@ void Symbols::merge_branches(std::span<const Symbols> branches) {
   std::map<std::string_view, const Str*> stored;
   for (const Symbols& branch : branches) {
     for (const auto& [text, name] : branch.stores_) {
-      if (!stores_.contains(text)) stored.emplace(text, name);
+      if (!stores(text)) stored.emplace(text, name);
     }
   }
   for (const Symbols& branch : branches) {
@@ -56,7 +72,7 @@ void Symbols::merge_branches(std::span<const Symbols> branches) {
     stores_.insert(branch.stores_.begin(), branch.stores_.end());
   }
   for (const auto& [text, name] : stored) {
-    loads_[refs_.at(text)] = outer_or(name, Origin::kGlobal);
+    loads_[*own_slot(text)] = outer_or(name, Origin::kGlobal);
   }
 }
 

@@ -27,8 +27,9 @@ class Symbols {
   void store(const Str* name);
   uint32_t declare_parameter(const Str* name);
 
-  // After an `if`: what its branches (copies of this scope) assigned is a variable here, which
-  // starts as the outer one.
+  // A branch of an `if` is this scope and what the branch adds. Afterwards, what branches assigned
+  // is a variable here too, which starts as the outer one.
+  Symbols branch() const;
   void merge_branches(std::span<const Symbols> branches);
 
   struct Location {
@@ -52,12 +53,15 @@ class Symbols {
   };
   using Slots = std::map<std::string_view, uint32_t>;
 
+  const uint32_t* own_slot(std::string_view name) const;
+  bool stores(std::string_view name) const;
   uint32_t define(const Str* name, const Load& load);
   Load outer_or(const Str* name, Origin otherwise) const;
 
   FunctionScope* function_;
   const Symbols* parent_;
-  std::shared_ptr<Slots> slots_;  // shared by the branches' copies: a name has one slot a scope
+  const Symbols* base_ = nullptr;  // of a branch: the scope it is a branch of
+  std::shared_ptr<Slots> slots_;   // shared with branches: a name has one slot a scope
   std::map<std::string_view, uint32_t> refs_;
   std::map<uint32_t, Load> loads_;
   std::map<std::string_view, const Str*> stores_;

@@ -59,7 +59,7 @@ bool is_mapping(const Value& v) {
   return v.is_dict();
 }
 bool is_sequence(const Value& v) {  // has a length and can be subscripted
-  if (!v.is(Kind::kSequence)) return v.is_string() || v.is_dict();
+  if (!v.is(Kind::kSequence)) return v.is_string() || v.is_dict() || v.is_undefined();
   return !v.sequence().is_dict_view() && v.sequence().kind != SequenceKind::kIterator;
 }
 bool is_iterable(const Value& v) {
@@ -77,7 +77,7 @@ bool is_escaped(const Value& v) {
 // Whether some character is cased and all that are have the wanted case.
 Test all_cased(Runtime& rt, const Value& v, bool (*wanted)(char32_t)) {
   const std::string_view text = OCTAVO_TRY(rt.to_text(v))->text;
-  OCTAVO_TRY(rt.charge_text(text.size()));
+  OCTAVO_TRY(rt.charge_chars(text.size()));
   bool found = false;
   for (size_t i = 0; i < text.size();) {
     const Utf8Char c = utf8_decode(text, i);

@@ -1,6 +1,7 @@
 #include "tokenizer/jinja_text.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/utf8.h"
 #include "tokenizer/unicode_case.h"
@@ -12,23 +13,9 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
 }
 
-bool strips(std::string_view character, char32_t code_point, const std::string_view* chars) {
-  if (chars == nullptr) return unicode_is_space(code_point);
-  for (size_t i = 0; i < chars->size();) {
-    const size_t size = utf8_decode(*chars, i).size_bytes;
-    if (chars->substr(i, size) == character) return true;
-    i += size;
-  }
-  return false;
-}
-
-// Where the character before `end` starts.
-size_t previous_char(std::string_view text, size_t end) {
-  const size_t longest = std::min<size_t>(4, end);
-  for (size_t back = 1; back <= longest; ++back) {
-    if (utf8_decode(text, end - back).size_bytes == back) return end - back;
-  }
-  return end - 1;
+bool strips(char32_t c, const std::u32string* chars) {
+  if (chars == nullptr) return unicode_is_space(c);
+  return std::binary_search(chars->begin(), chars->end(), c);
 }
 
 }  // namespace
@@ -64,6 +51,14 @@ void TextBuilder::append_marked(std::string_view text, bool tainted) {
   if (tainted) mark(base, text_.size());
 }
 
+size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (wanted.empty()) return from;
+  const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
 size_t char_count(std::string_view text) {
   if (is_ascii(text)) return text.size();
   size_t count = 0;
@@ -79,18 +74,27 @@ size_t char_offset(std::string_view text, size_t index) {
   return offset;
 }
 
-TextSpan strip_span(std::string_view text, Strip side, const std::string_view* chars) {
+size_t previous_char(std::string_view text, size_t end) {
+  const size_t longest = std::min<size_t>(4, end);
+  for (size_t back = 1; back <= longest; ++back) {
+    const Utf8Char c = utf8_decode(text, end - back);
+    if (c.valid && c.size_bytes == back) return end - back;
+  }
+  return end - 1;
+}
+
+TextSpan strip_span(std::string_view text, Strip side, const std::u32string* chars) {
   size_t begin = 0;
   size_t end = text.size();
   while (side != Strip::kRight && begin < end) {
     const Utf8Char c = utf8_decode(text, begin);
-    if (!strips(text.substr(begin, c.size_bytes), c.code_point, chars)) break;
+    if (!strips(c.code_point, chars)) break;
     begin += c.size_bytes;
   }
   while (side != Strip::kLeft && end > begin) {
     const size_t start = std::max(begin, previous_char(text, end));
     const Utf8Char c = utf8_decode(text, start);
-    if (!strips(text.substr(start, end - start), c.code_point, chars)) break;
+    if (!strips(c.code_point, chars)) break;
     end = start;
   }
   return {begin, end};

@@ -59,14 +59,20 @@ class TaintCursor {
   size_t next_ = 0;
 };
 
+// As string_view::find, but linear in the worst case too.
+size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
+
 // Code points: Python's len() and indices. A byte that is not part of a valid character counts as
 // the character that decoding gives for it.
 size_t char_count(std::string_view text);
 // The byte offset of character `index`, or text.size() where the text is shorter.
 size_t char_offset(std::string_view text, size_t index);
 
-// Python's str.strip: `chars` is a set of characters; nullptr means white space.
+// Where the character that ends at `end` (> 0) begins.
+size_t previous_char(std::string_view text, size_t end);
+
+// Python's str.strip: `chars` is a sorted set of characters; nullptr means white space.
 enum class Strip { kLeft, kRight, kBoth };
-TextSpan strip_span(std::string_view text, Strip side, const std::string_view* chars);
+TextSpan strip_span(std::string_view text, Strip side, const std::u32string* chars);
 
 }  // namespace octavo::tokenizer::jinja

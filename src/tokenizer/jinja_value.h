@@ -140,8 +140,8 @@ enum class SequenceKind : uint8_t {
 // value of 2^60 parts or a million levels: with limits on both, any walk over a value is bounded.
 struct Extent {
   static constexpr uint32_t kMaxDepth = 200;
-  static constexpr uint32_t kMaxWeight = 1 << 20;
-  static constexpr uint32_t kWeightBytes = 64;  // of text that weigh as much as one value
+  static constexpr uint32_t kMaxWeight = 1 << 22;
+  static constexpr uint32_t kWeightBytes = 16;  // of text that weigh as much as one value
 
   uint32_t depth = 1;   // levels of containers
   uint32_t weight = 1;  // values within, this one included

@@ -1,6 +1,8 @@
-// for_each_child: calls a function with each direct child of an expression, in the order in which
-// they are written.
+// Walks over the syntax tree: for_each_child calls a function with each direct child of an
+// expression in the order in which they are written, for_each_name with each name in an expression.
 #pragma once
+
+#include <string_view>
 
 #include "tokenizer/jinja_ast.h"
 
@@ -77,5 +79,16 @@ void for_each_child(Expr& e, Fn&& fn) {
       break;
   }
 }
+
+template <typename Fn>
+void for_each_name(Expr& e, Fn&& fn) {
+  if (e.kind == ExprKind::kName) fn(as<NameExpr>(e).name);
+  if (e.kind == ExprKind::kNamespaceRef) fn(as<NamespaceRefExpr>(e).name);
+  for_each_child(e, [&fn](Expr& child) { for_each_name(child, fn); });
+}
+
+// Whether a body reads a name that is special to it, anywhere below: nested scopes count, and so
+// do reads before the name is declared again.
+bool uses_name(Body& body, std::string_view name);
 
 }  // namespace octavo::tokenizer::jinja

@@ -18,9 +18,8 @@ namespace {
 using ops::AttentionArgs;
 using ops::kAttentionTile;
 
-constexpr int64_t kMaxQueries = 64;         // computed together; the scores of a tile are 64 KB
-constexpr int64_t kValueChunk = 64;         // value rows widened at a time: 16 KB at head_dim 64
-constexpr int64_t kPartialBytes = 4 << 20;  // for tiles that are computed out of order
+constexpr int64_t kMaxQueries = 64;    // computed together; the scores of a tile are 64 KB
+constexpr int64_t kValueChunk = 64;    // value rows widened at a time: 16 KB at head_dim 64
 constexpr int64_t kMinWork = 1 << 17;  // products below which waking other threads does not pay
 
 // Running softmax sums of the queries of a unit: exp-weighted values relative to `max`.
@@ -259,7 +258,7 @@ void Attention::write(const Unit& u, const Sums& total) const {
 // Threads take whole units, the longest (the last rows of a prompt) first.
 void Attention::run_units(ThreadPool& pool, Arena shared) const {
   const int num_threads = pool.num_threads();
-  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kAttentionPartialBytes;
   auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
   std::atomic<int64_t> next{num_units_};
   const auto work = [&](int64_t thread) {
@@ -285,13 +284,14 @@ void Attention::run_units(ThreadPool& pool, Arena shared) const {
 // False where the room does not suffice.
 bool Attention::run_tiles(ThreadPool& pool, Arena shared) const {
   const int num_threads = pool.num_threads();
-  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kAttentionPartialBytes;
   auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
 
   const int64_t queries = std::min(kMaxQueries, a_.batch.num_tokens * group_);
   const int64_t sums_bytes =
       2 * round_up(queries * 4, kCacheLine) + round_up(queries * padded_ * 4, kCacheLine);
-  const int64_t room = std::min(shared.left_bytes(), kPartialBytes) / sums_bytes / num_units_;
+  const int64_t room =
+      std::min(shared.left_bytes(), kAttentionPartialBytes) / sums_bytes / num_units_;
   const int64_t num_tiles = (max_length_ + kAttentionTile - 1) / kAttentionTile;
   const int64_t round_tiles = std::min(num_tiles, room - 1);
   if (round_tiles < 1) return false;
@@ -357,7 +357,7 @@ int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads) {
   const int64_t offsets = 2 * (kAttentionTile + kMaxPanel);  // of 8 bytes
   const int64_t floats = kMaxQueries * padded + kMaxQueries * kAttentionTile + offsets +
                          kValueChunk * padded + 2 * sums;
-  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kPartialBytes;
+  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kAttentionPartialBytes;
 }
 
 }  // namespace octavo::backends::cpu

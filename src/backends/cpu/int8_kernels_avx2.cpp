@@ -79,7 +79,7 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
     IntVec dots[kRows];
     for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].correction);
     for (int run = 0; run < kGroups; run += kRun) {
-      IntVec pairs[kRows];
+      IntVec pairs[kRows] = {};
       for (int g = run; g < run + kRun; ++g) {
         const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
         for (int r = 0; r < kRows; ++r) {

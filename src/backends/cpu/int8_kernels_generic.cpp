@@ -1,5 +1,6 @@
 // int8 products for the baseline, in plain C++: panels of one weight row with signed codes. The
 // inner loops are shaped so that the compiler finds pmaddwd.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -68,7 +69,7 @@ void unpack_block(PanelBlock& out, const BlockQ5_1& b) {
   out.m = fp16_to_float(b.m);
 }
 void unpack_block(PanelBlock& out, const BlockQ8_0& b) {
-  for (int j = 0; j < kBlockValues; ++j) out.codes[j] = b.qs[j];
+  std::copy(b.qs, b.qs + kBlockValues, out.codes);
 }
 
 template <typename Block>

@@ -52,7 +52,6 @@ constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
 constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
 constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
-// clang-format off
 const Kernel kTable[] = {
     {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
     {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
@@ -82,7 +81,6 @@ const Kernel kTable[] = {
     {"add", 0, kFloat32, Isa::kGeneric, true, "add_generic", add},
     {"gather_rows", 0, kFloat32, Isa::kGeneric, true, "gather_rows_generic", gather_rows},
 };
-// clang-format on
 
 }  // namespace
 

@@ -1,2 +1,0 @@
-VARIABLES={}
-SNIPPETS=[]
