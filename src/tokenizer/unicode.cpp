@@ -77,12 +77,16 @@ void order_marks(std::vector<int32_t>& code_points) {
   }
 }
 
-// Composes the decomposed characters in `code_points`, appends them to `out` and clears them.
-void flush_composed(std::vector<int32_t>& code_points, std::string& out) {
+// Brings the decomposed characters in `code_points` into order, composes them where `compose`,
+// appends them to `out` and clears them.
+void flush_characters(std::vector<int32_t>& code_points, bool compose, std::string& out) {
   order_marks(code_points);
-  const auto size = utf8proc_normalize_utf32(
-      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  auto size = static_cast<utf8proc_ssize_t>(code_points.size());
+  if (compose) {
+    size = utf8proc_normalize_utf32(
+        code_points.data(), size,
+        static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  }
   for (utf8proc_ssize_t i = 0; i < size; ++i) {
     utf8_append(out, static_cast<char32_t>(code_points[static_cast<size_t>(i)]));
   }
@@ -119,31 +123,34 @@ TextChar decode_char(std::string_view text, size_t pos) {
 
 }  // namespace unicode_detail
 
-std::string_view to_nfc(std::string_view text, std::string& storage) {
-  // Below U+0300 (lead bytes below 0xCC) every text is in NFC.
-  constexpr unsigned char kFirstLeadByte = 0xCC;
+std::string_view to_normal_form(NormalForm form, std::string_view text, std::string& storage) {
+  const bool compose = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  // Below U+0300 (lead bytes below 0xCC) every text is in NFC; ASCII is in all forms.
+  const unsigned char first_byte = form == NormalForm::kNfc ? 0xCC : 0x80;
   if (std::none_of(text.begin(), text.end(),
-                   [](char c) { return static_cast<unsigned char>(c) >= kFirstLeadByte; })) {
+                   [=](char c) { return static_cast<unsigned char>(c) >= first_byte; })) {
     return text;
   }
+  int options = UTF8PROC_DECOMPOSE;
+  if (form == NormalForm::kNfkc || form == NormalForm::kNfkd) options |= UTF8PROC_COMPAT;
   storage.clear();
   std::vector<int32_t> code_points;
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Char c = utf8_decode(text, pos);
     if (c.valid) {
-      int32_t parts[8];  // the longest canonical decomposition has 4
+      int32_t parts[32];  // the longest decomposition, of U+FDFA, has 18
       int last_boundclass = 0;
       const auto size =
           utf8proc_decompose_char(static_cast<int32_t>(c.code_point), parts, std::size(parts),
-                                  UTF8PROC_DECOMPOSE, &last_boundclass);
+                                  static_cast<utf8proc_option_t>(options), &last_boundclass);
       code_points.insert(code_points.end(), parts, parts + std::max<utf8proc_ssize_t>(size, 0));
     } else {
-      flush_composed(code_points, storage);
+      flush_characters(code_points, compose, storage);
       storage.append(text, pos, c.size_bytes);
     }
     pos += c.size_bytes;
   }
-  flush_composed(code_points, storage);
+  flush_characters(code_points, compose, storage);
   return storage;
 }
 

@@ -1,5 +1,5 @@
-// Unicode's data: general categories, simple case mappings, NFC, and the character classes that the
-// patterns of pre-tokenizers name (\p{L}, \p{N}, \p{P}, \s). The only wrapper of utf8proc.
+// Unicode's data: general categories, simple case mappings, normal forms, and the character classes
+// that the patterns of pre-tokenizers name (\p{L}, \p{N}, \p{P}, \s). The only wrapper of utf8proc.
 #pragma once
 
 #include <array>
@@ -54,9 +54,15 @@ inline TextChar char_at(std::string_view text, size_t pos) {
   return unicode_detail::decode_char(text, pos);
 }
 
-// `text` in Unicode's form NFC; bytes that are not UTF-8 stay as they are and combine with nothing.
-// Returns `text` itself where that is cheap to see to be right, else a view of `storage`. Takes
-// O(n log n) on any input.
-std::string_view to_nfc(std::string_view text, std::string& storage);
+enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
+// `text` in one of Unicode's normal forms; bytes that are not UTF-8 stay as they are and combine
+// with nothing. Returns `text` itself where that is cheap to see to be right, else a view of
+// `storage`. Takes O(n log n) on any input.
+std::string_view to_normal_form(NormalForm form, std::string_view text, std::string& storage);
+
+inline std::string_view to_nfc(std::string_view text, std::string& storage) {
+  return to_normal_form(NormalForm::kNfc, text, storage);
+}
 
 }  // namespace octavo::tokenizer

@@ -70,7 +70,8 @@ TEST(Cli, UsageErrorsExitWithTwo) {
 TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
-  for (const char* command : {"run", "tokenize", "logits", "bench", "inspect", "doctor"}) {
+  for (const char* command :
+       {"run", "tokenize", "detokenize", "logits", "bench", "inspect", "doctor"}) {
     EXPECT_NE(general.out.find(command), std::string::npos);
     const Outcome help = octavo(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
@@ -228,6 +229,23 @@ TEST(Cli, InspectEscapesControlCharacters) {
       EXPECT_NE(run.out.find(part), std::string::npos) << part;
     }
   }
+}
+
+TEST(Cli, DetokenizeIsTheWayBack) {
+  const std::string model = OCTAVO_TEST_DATA "/vocabs/ggml-vocab-llama-spm.gguf";
+  const std::string text = "Grüße, 世界 🦙";
+  const Outcome ids = octavo("tokenize " + model + " -", text);
+  ASSERT_EQ(ids.exit_code, 0) << ids.err;
+  EXPECT_EQ(octavo("detokenize " + model + " -", ids.out).out, text + "\n");
+  EXPECT_EQ(octavo("detokenize " + model + " 1,15043,3186,29991").out, "Hello world!\n");
+  EXPECT_EQ(octavo("detokenize " + model + " '1 15043, 3186' --show-special").out,
+            "<s> Hello world\n");
+  EXPECT_EQ(octavo("detokenize " + model + " 15043,3186 --json").out,
+            "{\"text\":\"Hello world\",\"pieces\":[\"▁Hello\",\"▁world\"]}\n");
+  EXPECT_EQ(octavo("detokenize " + model + " -", "").out, "\n");
+  expect_failure(octavo("detokenize " + model + " 1,x"), 2, "IDS: 'x'");
+  expect_failure(octavo("detokenize " + model + " 1,32000"), 1, "token 32000");
+  expect_failure(octavo("detokenize " + model), 2, "IDS");
 }
 
 // The real model from here on: scripts/fetch_model.sh fetches it.
