@@ -37,13 +37,13 @@ __global__ void product_kernel(float* out, const __nv_bfloat16* a, int box_rows,
   __shared__ alignas(8) uint64_t barrier_storage;
   const uint32_t barrier = shared_address(&barrier_storage);
   const uint32_t tile_a = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-  const uint32_t tile_b = tile_a + 64 * kK * 2;
+  const uint32_t tile_b = tile_a + (kMnMajor ? 0 : 64 * kK * 2);
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
     mbarrier_init(barrier, 1);
     mbarrier_fence_init();
-    mbarrier_arrive_expect(barrier, (64 * kK + kN * kK) * 2);
-    load<64, kK>(maps.a, tile_a, barrier, 64);
+    mbarrier_arrive_expect(barrier, ((kMnMajor ? 0 : 64 * kK) + kN * kK) * 2);
+    if constexpr (!kMnMajor) load<64, kK>(maps.a, tile_a, barrier, 64);
     load<kBRows, kBColumns>(maps.b, tile_b, barrier, box_rows);
   }
   __syncthreads();

@@ -27,6 +27,11 @@ int value(int row, int column) {
   return row * 1000 + column;
 }
 
+// As the hardware applies it, to bits of the address: chunk (4..6) ^= row (7..9).
+uint32_t swizzle_128b(uint32_t address) {
+  return address ^ (address >> 7 & 7) << 4;
+}
+
 // What TMA does with a box of 64 columns from (first_row, first_column): its rows of 128 bytes one
 // after another, the swizzle applied to address bits.
 void copy_box(SharedMemory& memory, uint32_t destination, int first_row, int first_column,
@@ -86,18 +91,6 @@ struct Tile {
 const std::vector<Tile> kTiles = {{128, 128, 128}, {128, 128, 16}, {176, 128, 176}, {80, 256, 80},
                                   {64, 256, 16},   {128, 64, 32},  {192, 64, 192},  {128, 128, 64}};
 
-TEST(Swizzle, MatchesWhatTheCopyEngineWrites) {
-  for (const Tile& tile : kTiles) {
-    SharedMemory memory(tile.rows * tile.columns * 2);
-    copy_tile(memory, 0, tile.rows, tile.columns, tile.box_rows);
-    for (int row = 0; row < tile.rows; ++row) {
-      for (int column = 0; column < tile.columns; ++column) {
-        ASSERT_EQ(memory.at(swizzled_offset(tile.rows, row, column)), value(row, column));
-      }
-    }
-  }
-}
-
 TEST(Swizzle, KMajorDescriptorsReachEveryElement) {
   constexpr uint32_t kStart = 3 * kSwizzleAtomBytes;
   for (const Tile& tile : kTiles) {
@@ -105,7 +98,7 @@ TEST(Swizzle, KMajorDescriptorsReachEveryElement) {
     copy_tile(memory, kStart, tile.rows, tile.columns, tile.box_rows);
     for (int column = 0; column < tile.columns; ++column) {
       const uint64_t descriptor =
-          k_major_descriptor(kStart) + (k_major_step(tile.rows, column / 16) >> 4);
+          advance(k_major_descriptor(kStart), k_major_step(tile.rows, column / 16));
       for (int row = 0; row < tile.rows; ++row) {
         ASSERT_EQ(read_k_major(memory, descriptor, row, column % 16), value(row, column));
       }
@@ -120,7 +113,7 @@ TEST(Swizzle, MnMajorDescriptorsReachEveryElement) {
     copy_tile(memory, kStart, tile.rows, tile.columns, tile.box_rows);
     for (int row = 0; row < tile.rows; ++row) {
       const uint64_t descriptor =
-          mn_major_descriptor(kStart, tile.rows) + (mn_major_step(row / 16) >> 4);
+          advance(mn_major_descriptor(kStart, tile.rows), mn_major_step(row / 16));
       for (int column = 0; column < tile.columns; ++column) {
         ASSERT_EQ(read_mn_major(memory, descriptor, column, row % 16), value(row, column));
       }
@@ -131,7 +124,7 @@ TEST(Swizzle, MnMajorDescriptorsReachEveryElement) {
 // A descriptor near the end of shared memory does not carry from the address into other fields.
 TEST(Swizzle, StepsStayWithinTheAddressField) {
   constexpr uint32_t kLast = 227 * 1024 / 1024 * 1024 - 16 * kSwizzleAtomBytes;
-  const uint64_t descriptor = k_major_descriptor(kLast) + (k_major_step(128, 3) >> 4);
+  const uint64_t descriptor = advance(k_major_descriptor(kLast), k_major_step(128, 3));
   EXPECT_EQ(decode(descriptor).start, kLast + 96);
   EXPECT_EQ(decode(descriptor).stride, 1024u);
 }

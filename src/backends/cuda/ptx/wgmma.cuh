@@ -114,7 +114,6 @@ __device__ inline void wgmma_m64n8k16_bf16(float (&d)[4], const uint32_t (&a)[4]
 OCTAVO_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
 OCTAVO_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
 OCTAVO_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
-OCTAVO_WGMMA(160, 80, 80, 81, 82, 83, 84, 85)
 OCTAVO_WGMMA(176, 88, 88, 89, 90, 91, 92, 93)
 OCTAVO_WGMMA(256, 128, 128, 129, 130, 131, 132, 133)
 #undef OCTAVO_WGMMA

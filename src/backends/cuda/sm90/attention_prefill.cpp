@@ -44,6 +44,7 @@ Status check_shapes(const PrefillArgs& args) {
   if (args.num_tokens < 0 || args.num_seqs < 0) {
     return invalid_argument("num_tokens and num_seqs may not be negative");
   }
+  if (args.num_tokens > 0 && args.num_seqs == 0) return invalid_argument("num_seqs is 0");
   if (!(args.scale > 0.0f)) return invalid_argument(format("scale {} is not above 0", args.scale));
   if (args.mask.chunk > 0 && args.mask.window_right != 0) {
     return unsupported("chunked attention without a causal mask");
@@ -131,6 +132,8 @@ PrefillParams make_params(const PrefillArgs& args, WorkList* list) {
   params.units = args.num_heads >> params.pack_log2;
   params.units_per_kv_head = params.units / args.num_kv_heads;
   params.scale_log2 = (args.softcap > 0.0f ? args.softcap : args.scale) * kLog2e;
+  constexpr float kMaxGrowthLog2 = 8.0f;  // weights of up to 256 are as exact as those below 1
+  params.max_growth = kMaxGrowthLog2 / params.scale_log2;
   params.softcap_scale = args.softcap > 0.0f ? args.scale / args.softcap : 0.0f;
   params.mask = args.mask;
   return params;
@@ -156,6 +159,9 @@ Status plan_prefill(const PrefillArgs& args, void* workspace, cudaStream_t strea
   list.seq_lens = args.seq_lens;
   list.num_seqs = args.num_seqs;
   list.max_items = static_cast<int>(max_items(args));
+  list.num_kv_heads = args.num_kv_heads;
+  list.units_per_kv_head = args.num_heads / args.num_kv_heads >> pack_log2(args);
+  list.kv_bytes = 2 * args.head_dim * 2;
   list.mask = args.mask;
   with_config(args, [&]<typename Config>() {
     list.tile_tokens = Config::kBlockM >> pack_log2(args);

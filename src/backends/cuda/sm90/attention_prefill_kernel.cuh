@@ -1,6 +1,7 @@
-// The prefill kernel: a block an SM takes tiles of queries from the work list. One warp (the
-// producer) brings Q, K and V by TMA; two or three warpgroups of 64 rows each compute. Blocks of
-// keys run from the last to the first, so that the masked ones at the diagonal come first.
+// The prefill kernel: a block an SM takes tiles of queries from the work list. Two
+// warps (the producer) bring Q, K and V by TMA; two or three warpgroups of 64 rows each compute.
+// Blocks of keys run from the last to the first, so that the masked ones at the diagonal come
+// first.
 //
 // Overlap is the algorithm. Inside a warpgroup the product QK of block n is issued together with PV
 // of the block before, whose softmax is done, and the softmax of n runs under PV. Between
@@ -13,229 +14,28 @@
 
 #include <cuda_bf16.h>
 
-#include "backends/cuda/ptx/mbarrier.cuh"
-#include "backends/cuda/ptx/tma.cuh"
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/ptx/wgmma.cuh"
-#include "backends/cuda/sm90/attention_prefill_params.h"
+#include "backends/cuda/sm90/attention_prefill_producer.cuh"
+#include "backends/cuda/sm90/attention_prefill_shared.cuh"
 #include "backends/cuda/sm90/attention_prefill_softmax.cuh"
 
 namespace octavo::backends::cuda {
 
-// Offsets in the block's shared memory, whose start is a multiple of 1024.
-template <typename Config>
-struct PrefillShared {
-  static constexpr uint32_t kQ = 0;
-  static constexpr uint32_t kK = Config::kQBytes;
-  static constexpr uint32_t kV = kK + Config::kStages * Config::kTileBytes;
-  // Barriers of 8 bytes, one a stage where there are stages.
-  static constexpr uint32_t kQFull = kV + Config::kStages * Config::kTileBytes;
-  static constexpr uint32_t kQEmpty = kQFull + 8;
-  static constexpr uint32_t kKFull = kQEmpty + 8;
-  static constexpr uint32_t kKEmpty = kKFull + 8 * Config::kStages;
-  static constexpr uint32_t kVFull = kKEmpty + 8 * Config::kStages;
-  static constexpr uint32_t kVEmpty = kVFull + 8 * Config::kStages;
-  static constexpr uint32_t kItemFull = kVEmpty + 8 * Config::kStages;
-  static constexpr uint32_t kItemEmpty = kItemFull + 8 * kItemSlots;
-  static constexpr uint32_t kBarriersEnd = kItemEmpty + 8 * kItemSlots;
-  static constexpr uint32_t kItems = (kBarriersEnd + 15) / 16 * 16;
-  static constexpr uint32_t kBytes = kItems + kItemSlots * kItemBytes;
-};
-
-__device__ inline int load_shared_word(uint32_t address) {
-  int word;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address));
-  return word;
-}
-
-__device__ inline void store_shared_word(uint32_t address, int word) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
-
-// The use'th use of a ring of buffers: which buffer, and the parity of the barrier that says it is
-// full. The producer waits for "empty" with the other parity, which passes at once in the first
-// round.
-template <int kStages>
-__device__ inline uint32_t ring_stage(uint32_t use) {
-  return use % kStages;
-}
-template <int kStages>
-__device__ inline uint32_t ring_parity(uint32_t use) {
-  return use / kStages & 1;
-}
-
-// --- the producer --------------------------------------------------------------------------------
-
-// Where the boxes of a K or V tile come from: each lane of the producer brings at most one.
-struct BoxPlan {
-  uint32_t offset;  // in the tile
-  int column;
-  int row;  // of the tile's first key
-  bool active;
-};
-
-template <typename Config>
-__device__ inline BoxPlan plan_box(const PrefillParams& params, int lane) {
-  const int panel = lane % Config::kPanels;
-  const int box = lane / Config::kPanels;
-  const int row = box * params.box_rows;
-  return {static_cast<uint32_t>((panel * Config::kBlockN + row) * kPanelRowBytes),
-          panel * kPanelColumns, row, row < Config::kBlockN};
-}
-
-// The block of the cache that this lane's box of key block `n` lies in; one past the last (which
-// reads as zeros) where the sequence has ended.
-template <typename Config>
-__device__ inline int cache_block(const PrefillParams& params, const BoxPlan& box, int seq,
-                                  int num_keys, int n) {
-  if (params.block_table == nullptr) return 0;
-  const int key = n * Config::kBlockN + box.row;
-  if (n < 0 || key >= num_keys || !box.active) return params.num_blocks;
-  return params.block_table[seq * params.block_table_stride + (key >> params.block_size_log2)];
-}
-
-template <typename Config>
-__device__ inline void load_q(const CUtensorMap& map, uint32_t shared, uint32_t use, int unit,
-                              int q_row, int lane) {
-  using Shared = PrefillShared<Config>;
-  mbarrier_wait(shared + Shared::kQEmpty, ring_parity<1>(use) ^ 1);
-  if (lane == 0) mbarrier_arrive_expect(shared + Shared::kQFull, Config::kQBytes);
-  __syncwarp();
-  if (lane < Config::kPanels) {
-    tma_load_4d(shared + Shared::kQ + lane * Config::kBlockM * kPanelRowBytes, map,
-                shared + Shared::kQFull, lane * kPanelColumns, 0, unit, q_row, l2_evict_first());
-  }
-}
-
-// Brings a tile of K or V into the use'th buffer of its ring.
-template <typename Config>
-__device__ inline void load_tile(const CUtensorMap& map, uint32_t buffers, uint32_t full,
-                                 uint32_t empty, uint32_t use, const BoxPlan& box, int row,
-                                 int head, int block) {
-  const uint32_t stage = ring_stage<Config::kStages>(use);
-  mbarrier_wait(empty + 8 * stage, ring_parity<Config::kStages>(use) ^ 1);
-  if (threadIdx.x == 0) mbarrier_arrive_expect(full + 8 * stage, Config::kTileBytes);
-  __syncwarp();
-  if (box.active) {
-    tma_load_4d(buffers + stage * Config::kTileBytes + box.offset, map, full + 8 * stage,
-                box.column, row, head, block, l2_evict_last());
-  }
-}
-
-// A lane's word of the work on tile `tile`: its item, then the unit of heads.
-__device__ inline int tile_word(const PrefillParams& params, int tile, int lane) {
-  const int item = tile / params.units;
-  if (lane == kUnitWord) return tile - item * params.units;
-  if (lane > kUnitWord) return 0;
-  return reinterpret_cast<const int*>(params.list->items() + item)[lane];
-}
-
-template <typename Config>
-__device__ inline void publish_tile(uint32_t shared, uint32_t use, int word, int lane) {
-  using Shared = PrefillShared<Config>;
-  const uint32_t slot = ring_stage<kItemSlots>(use);
-  mbarrier_wait(shared + Shared::kItemEmpty + 8 * slot, ring_parity<kItemSlots>(use) ^ 1);
-  if (lane <= kUnitWord) {
-    store_shared_word(shared + Shared::kItems + slot * kItemBytes + 4 * lane, word);
-  }
-  __syncwarp();
-  if (lane == 0) mbarrier_arrive(shared + Shared::kItemFull + 8 * slot);
-}
-
-// Brings all keys and values of a tile, and Q after the first keys.
-template <typename Config>
-__device__ inline void load_item(const PrefillParams& params, const PrefillMaps& maps,
-                                 uint32_t shared, const BoxPlan& box, int word, uint32_t& kv_use,
-                                 uint32_t& q_use, int lane) {
-  using Shared = PrefillShared<Config>;
-  const auto field = [&](int i) { return __shfl_sync(0xFFFFFFFF, word, i); };
-  const int num_keys = field(kNumKeysWord);
-  const int kv_row = field(kKvRowWord);
-  const int begin = field(kBeginWord);
-  const int end = field(kEndWord);
-  const int head = field(kUnitWord) / params.units_per_kv_head;
-  const int first_row = params.block_table != nullptr ? 0 : kv_row;
-  const auto row_of = [&](int n) {
-    return first_row + ((n * Config::kBlockN + box.row) & params.row_mask);
-  };
-  const auto load_k = [&](int n, int block) {
-    load_tile<Config>(maps.k, shared + Shared::kK, shared + Shared::kKFull,
-                      shared + Shared::kKEmpty, kv_use + (end - 1 - n), box, row_of(n), head,
-                      block);
-  };
-  const auto load_v = [&](int n, int block) {
-    load_tile<Config>(maps.v, shared + Shared::kV, shared + Shared::kVFull,
-                      shared + Shared::kVEmpty, kv_use + (end - 1 - n), box, row_of(n), head,
-                      block);
-  };
-  if (begin >= end) return;
-  // The table is read two blocks ahead.
-  int block = cache_block<Config>(params, box, kv_row, num_keys, end - 1);
-  int block_before = cache_block<Config>(params, box, kv_row, num_keys, end - 2);
-  load_k(end - 1, block);
-  load_q<Config>(maps.q, shared, q_use++, field(kUnitWord), field(kQRowWord), lane);
-  for (int n = end - 1; n > begin; --n) {
-    const int block_ahead = cache_block<Config>(params, box, kv_row, num_keys, n - 2);
-    load_k(n - 1, block_before);
-    load_v(n, block);
-    block = block_before;
-    block_before = block_ahead;
-  }
-  load_v(begin, block);
-  kv_use += end - begin;
-}
-
-template <typename Config>
-__device__ inline void producer_role(const PrefillParams& params, const PrefillMaps& maps,
-                                     uint32_t shared) {
-  const int lane = static_cast<int>(threadIdx.x);
-  const int total = params.list->num_items * params.units;
-  const BoxPlan box = plan_box<Config>(params, lane);
-  uint32_t item_use = 0, q_use = 0, kv_use = 0;
-  // The ticket wraps around after `total` draws: as many as a launch makes, since each block draws
-  // once in vain.
-  const auto draw = [&](int before) {
-    if (lane != 0 || before >= total) return total;
-    return static_cast<int>(gridDim.x + atomicInc(&params.list->ticket, total - 1));
-  };
-  // `next` is on its way while the block before `tile` is loaded, and its item while `tile` is.
-  int tile = static_cast<int>(blockIdx.x);
-  int next = draw(tile);
-  int word = tile < total ? tile_word(params, tile, lane) : 0;
-  while (tile < total) {
-    publish_tile<Config>(shared, item_use++, word, lane);
-    next = __shfl_sync(0xFFFFFFFF, next, 0);
-    const int next_word = next < total ? tile_word(params, next, lane) : 0;
-    const int after = draw(next);
-    load_item<Config>(params, maps, shared, box, word, kv_use, q_use, lane);
-    tile = next;
-    word = next_word;
-    next = after;
-  }
-  publish_tile<Config>(shared, item_use, kNoMoreWork, lane);
-}
-
-// --- the warpgroups that compute -----------------------------------------------------------------
-
-// Counts the warp out of a buffer.
-__device__ inline void release(uint32_t barrier) {
-  if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
-}
-
-__device__ inline int warpgroup_thread() {
+__device__ __forceinline__ int warpgroup_thread() {
   return static_cast<int>(threadIdx.x) % 128;
 }
 
 // The row in its tile of the thread's r-th row, r = 0 or 1.
-__device__ inline int tile_row(int group, int r) {
+__device__ __forceinline__ int tile_row(int group, int r) {
   return group * 64 + accumulator_row(warpgroup_thread(), 2 * r);
 }
 
 // The keys that the thread's two rows see: low .. high - 1, counted from the thread's first column
 // in block n. Worked out anew for every masked block: they are few, and registers are scarcer.
 template <typename Config>
-__device__ inline VisibleKeys visible_keys(const PrefillParams& params, uint32_t item, int group,
-                                           int n) {
+__device__ __forceinline__ VisibleKeys visible_keys(const PrefillParams& params, uint32_t item,
+                                                    int group, int n) {
   const int position = load_shared_word(item + 4 * kPositionWord);
   const int num_keys = load_shared_word(item + 4 * kNumKeysWord);
   const int origin = n * Config::kBlockN + accumulator_column(warpgroup_thread(), 0);
@@ -248,30 +48,10 @@ __device__ inline VisibleKeys visible_keys(const PrefillParams& params, uint32_t
   return keys;
 }
 
-template <typename Config>
-__device__ inline void issue_qk(float (&s)[Config::kBlockN / 2], uint64_t q, uint64_t k) {
-#pragma unroll
-  for (int step = 0; step < Config::kHeadDim / 16; ++step) {
-    wgmma_qk(s, q + (k_major_step(Config::kBlockM, step) >> 4),
-             k + (k_major_step(Config::kBlockN, step) >> 4), step > 0);
-  }
-  wgmma_commit();
-}
-
-template <typename Config>
-__device__ inline void issue_pv(float (&o)[Config::kHeadDim / 2],
-                                const uint32_t (&p)[Config::kBlockN / 4], uint64_t v) {
-#pragma unroll
-  for (int step = 0; step < Config::kBlockN / 16; ++step) {
-    wgmma_pv(o, p + 4 * step, v + (mn_major_step(step) >> 4), true);
-  }
-  wgmma_commit();
-}
-
 // Rows of a V tile past the sequence's end become zeros: the weights there are zeros, but zero
 // times what lies there need not be. Each warpgroup does it for itself before it reads the tile.
 template <typename Config>
-__device__ inline void clear_tail(uint32_t tile, int first_row, int group) {
+__device__ __forceinline__ void clear_tail(uint32_t tile, int first_row, int group) {
   constexpr int kChunks = kPanelRowBytes / 16;
   for (int i = first_row * kChunks + warpgroup_thread(); i < Config::kBlockN * kChunks; i += 128) {
     for (int panel = 0; panel < Config::kPanels; ++panel) {
@@ -283,26 +63,36 @@ __device__ inline void clear_tail(uint32_t tile, int first_row, int group) {
   named_barrier_sync(kTailBarrier + group, 128);
 }
 
-template <typename Config>
-__device__ inline void store_tile(const PrefillParams& params, uint32_t item, int group,
-                                  const float (&o)[Config::kHeadDim / 2], const SoftmaxRows& rows) {
+// Where a tile's results go.
+struct OutputTile {
+  int q_row, num_tokens, first_head;
+};
+
+__device__ __forceinline__ OutputTile output_tile(const PrefillParams& params, uint32_t item) {
+  return {load_shared_word(item + 4 * kQRowWord), load_shared_word(item + 4 * kNumTokensWord),
+          load_shared_word(item + 4 * kUnitWord) << params.pack_log2};
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void store_tile(const PrefillParams& params, const OutputTile& tile,
+                                           int group, const float (&o)[kHeadDim / 2],
+                                           const SoftmaxRows& rows) {
   const int quad = warpgroup_thread() % 4;
-  const int first_head = load_shared_word(item + 4 * kUnitWord) << params.pack_log2;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = tile_row(group, r);
-    const int head = first_head + (row & ((1 << params.pack_log2) - 1));
+    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
     const int token = row >> params.pack_log2;
-    const bool valid = token < load_shared_word(item + 4 * kNumTokensWord);
+    const bool valid = token < tile.num_tokens;
     const float sink = params.sinks != nullptr ? params.sinks[head] : -INFINITY;
     const RowResult result = finish_row(rows.max[r], rows.sum[r], params.scale_log2, sink);
-    const int64_t out_row = static_cast<int64_t>(load_shared_word(item + 4 * kQRowWord)) + token;
+    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
     if (params.lse != nullptr && valid && quad == 0) {
       params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = result.lse;
     }
-    auto* out = params.out + (out_row * params.num_heads + head) * Config::kHeadDim + quad * 8;
+    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
 #pragma unroll
-    for (int column = 0; column < Config::kHeadDim; column += 32) {
+    for (int column = 0; column < kHeadDim; column += 32) {
       uint32_t pairs[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -318,127 +108,240 @@ __device__ inline void store_tile(const PrefillParams& params, uint32_t item, in
   }
 }
 
-// One tile: o, [64, head_dim] of the warpgroup, and what its rows have summed up. `use` counts
-// blocks of keys since the launch.
-template <typename Config>
-__device__ inline void compute_tile(const PrefillParams& params, uint32_t shared, uint32_t item,
-                                    int group, uint32_t& use, float (&o)[Config::kHeadDim / 2],
-                                    SoftmaxRows& rows) {
-  using Shared = PrefillShared<Config>;
-  constexpr int kStages = Config::kStages;
-  constexpr int kTurn = 2 * 128;  // threads at a turn's barrier: who waits and who hands over
-  const auto wait_k = [&](uint32_t k_use) {
-    mbarrier_wait(shared + Shared::kKFull + 8 * ring_stage<kStages>(k_use),
-                  ring_parity<kStages>(k_use));
-  };
-  const auto wait_v = [&](uint32_t v_use) {
-    mbarrier_wait(shared + Shared::kVFull + 8 * ring_stage<kStages>(v_use),
-                  ring_parity<kStages>(v_use));
-  };
-  const uint64_t q_descriptor =
-      k_major_descriptor(shared + Shared::kQ + group * 64 * kPanelRowBytes);
-  float s[Config::kBlockN / 2];
-  uint32_t p[Config::kBlockN / 4];
-  const auto product_qk = [&](uint32_t k_use) {
-    issue_qk<Config>(
-        s, q_descriptor,
-        k_major_descriptor(shared + Shared::kK + ring_stage<kStages>(k_use) * Config::kTileBytes));
-  };
-  const auto product_pv = [&](uint32_t v_use) {
-    issue_pv<Config>(
-        o, p,
-        mn_major_descriptor(shared + Shared::kV + ring_stage<kStages>(v_use) * Config::kTileBytes,
-                            Config::kBlockN));
-  };
-  const auto release_k = [&](uint32_t k_use) {
-    release(shared + Shared::kKEmpty + 8 * ring_stage<kStages>(k_use));
-  };
-  const auto release_v = [&](uint32_t v_use) {
-    release(shared + Shared::kVEmpty + 8 * ring_stage<kStages>(v_use));
-  };
-  float correction[2];
-
-  int n = load_shared_word(item + 4 * kEndWord) - 1;
-  wait_k(use);
-  wgmma_fence();
-  product_qk(use);
-  wgmma_wait<0>();
-  release_k(use);
-  softmax_block<Config, true>(s, rows, correction, visible_keys<Config>(params, item, group, n),
-                              params);
-  pack_weights(p, s);
-  if (const int keys = load_shared_word(item + 4 * kNumKeysWord) - n * Config::kBlockN;
-      keys < Config::kBlockN) {
-    wait_v(use);
-    clear_tail<Config>(shared + Shared::kV + ring_stage<kStages>(use) * Config::kTileBytes, keys,
-                       group);
+// The answer to a tile that sees no keys.
+template <int kHeadDim>
+__device__ __forceinline__ void store_nothing(const PrefillParams& params, const OutputTile& tile,
+                                              int group) {
+  for (int r = 0; r < 2; ++r) {
+    const int row = tile_row(group, r);
+    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
+    const int token = row >> params.pack_log2;
+    if (token >= tile.num_tokens) continue;
+    const int quad = warpgroup_thread() % 4;
+    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
+    if (params.lse != nullptr && quad == 0) {
+      params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = -INFINITY;
+    }
+    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
+    for (int column = 0; column < kHeadDim; column += 32) {
+      *reinterpret_cast<uint4*>(out + column) = make_uint4(0, 0, 0, 0);
+    }
   }
+}
 
-  const auto step = [&]<bool kMasked>() {
-    wait_k(use + 1);
-    named_barrier_sync(kTurnBarrier + group, kTurn);
-    wgmma_fence();
-    product_qk(use + 1);
-    wait_v(use);
-    wgmma_fence();
-    product_pv(use);
-    named_barrier_arrive(kTurnBarrier + (group + 1) % Config::kMmaGroups, kTurn);
-    wgmma_wait<1>();
-    release_k(use + 1);
-    VisibleKeys keys;
-    if constexpr (kMasked) keys = visible_keys<Config>(params, item, group, n);
-    softmax_block<Config, kMasked>(s, rows, correction, keys, params);
-    wgmma_wait<0>();
-    release_v(use);
-    ++use;
-    rescale(o, correction);
-    pack_weights(p, s);
-  };
-  const int begin = load_shared_word(item + 4 * kBeginWord);
-  const int whole_begin = begin + (load_shared_word(item + 4 * kMaskedWord) & 0xFFFF);
-  const int whole_end = n + 1 - (load_shared_word(item + 4 * kMaskedWord) >> 16);
-  for (--n; n >= begin; --n) {
-    if (n >= whole_end || n < whole_begin) {
-      step.template operator()<true>();
+// A warpgroup's work on its 64 rows of every tile that the block takes. With two buffers for Q the
+// products never pause between tiles: QK of a tile's first block is issued together with PV of the
+// last block of the tile before.
+template <typename Config>
+class MmaWarpgroup {
+ public:
+  __device__ MmaWarpgroup(const PrefillParams& params, uint32_t shared, int group)
+      : params_(params), shared_(shared), group_(group) {}
+
+  __device__ __forceinline__ void run() {
+    // The last warpgroup hands the first its first turn.
+    if (group_ == Config::kMmaGroups - 1) named_barrier_arrive(kTurnBarrier, kTurn);
+    if constexpr (Config::kQStages > 1) {
+      if (!next_tile()) return;
+      first_block<false>({});
+      while (true) {
+        middle_blocks();
+        const OutputTile done = leave_tile();
+        if (!next_tile()) return last_block(done);
+        first_block<true>(done);
+      }
     } else {
-      step.template operator()<false>();
+      while (next_tile()) {
+        first_block<false>({});
+        middle_blocks();
+        last_block(leave_tile());
+      }
     }
   }
 
-  release(shared + Shared::kQEmpty);
-  wait_v(use);
-  wgmma_fence();
-  product_pv(use);
-  wgmma_wait<0>();
-  release_v(use);
-  ++use;
-}
-
-template <typename Config>
-__device__ inline void mma_role(const PrefillParams& params, uint32_t shared, int group) {
+ private:
   using Shared = PrefillShared<Config>;
-  uint32_t item_use = 0, q_use = 0, kv_use = 0;
-  // The last warpgroup hands the first its first turn.
-  if (group == Config::kMmaGroups - 1) named_barrier_arrive(kTurnBarrier, 2 * 128);
-  while (true) {
-    const uint32_t slot = ring_stage<kItemSlots>(item_use);
-    const uint32_t item = shared + Shared::kItems + slot * kItemBytes;
-    mbarrier_wait(shared + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use++));
-    if (load_shared_word(item + 4 * kUnitWord) == kNoMoreWork) break;
+  static constexpr int kStages = Config::kStages;
+  static constexpr int kTurn = 2 * 128;  // threads at a turn's barrier: who waits, who hands over
 
-    float o[Config::kHeadDim / 2];
-#pragma unroll
-    for (float& value : o) value = 0.0f;
-    SoftmaxRows rows;
-    if (load_shared_word(item + 4 * kBeginWord) < load_shared_word(item + 4 * kEndWord)) {
-      mbarrier_wait(shared + Shared::kQFull, ring_parity<1>(q_use++));
-      compute_tile<Config>(params, shared, item, group, kv_use, o, rows);
+  __device__ __forceinline__ int word(int i) const { return load_shared_word(item_ + 4 * i); }
+
+  // Waits for the next tile that has keys to visit; those without are answered on the way. False:
+  // there is no more work.
+  __device__ __forceinline__ bool next_tile() {
+    while (true) {
+      const uint32_t slot = ring_stage<kItemSlots>(item_use_);
+      item_ = shared_ + Shared::kItems + slot * kItemBytes;
+      mbarrier_wait(shared_ + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use_));
+      if (word(kUnitWord) == kNoMoreWork) return false;
+      mbarrier_wait(shared_ + Shared::kQFull + 8 * ring_stage<Config::kQStages>(item_use_),
+                    ring_parity<Config::kQStages>(item_use_));
+      if (word(kBeginWord) < word(kEndWord)) return true;
+      store_nothing<Config::kHeadDim>(params_, leave_tile(), group_);
     }
-    store_tile<Config>(params, item, group, o, rows);
-    __syncwarp();
-    release(shared + Shared::kItemEmpty + 8 * slot);
   }
-}
+
+  __device__ __forceinline__ void wait_k(uint32_t use) const {
+    mbarrier_wait(shared_ + Shared::kKFull + 8 * ring_stage<kStages>(use),
+                  ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ void wait_v(uint32_t use) const {
+    mbarrier_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
+                  ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ void release_k(uint32_t use) const {
+    release(shared_ + Shared::kKEmpty + 8 * ring_stage<kStages>(use));
+  }
+  __device__ __forceinline__ void release_v(uint32_t use) const {
+    release(shared_ + Shared::kVEmpty + 8 * ring_stage<kStages>(use));
+  }
+
+  // Shuffled from one lane, so that the compiler knows all lanes to agree and keeps descriptors in
+  // uniform registers.
+  struct Uniform {
+    uint32_t q;    // the warpgroup's rows of Q, in shared memory
+    uint32_t use;  // the number of a block of keys
+  };
+  __device__ __forceinline__ Uniform uniform(uint32_t use) const {
+    const uint32_t q = shared_ + Shared::kQ +
+                       ring_stage<Config::kQStages>(item_use_) * Config::kQBytes +
+                       group_ * 64 * kPanelRowBytes;
+    return {__shfl_sync(0xFFFFFFFF, q, 0), __shfl_sync(0xFFFFFFFF, use, 0)};
+  }
+
+  __device__ __forceinline__ void issue_qk(const Uniform& now) {
+    const uint64_t q = k_major_descriptor(now.q);
+    const uint64_t k = k_major_descriptor(shared_ + Shared::kK +
+                                          ring_stage<kStages>(now.use) * Config::kTileBytes);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < Config::kHeadDim / 16; ++step) {
+      wgmma_qk(s_, advance(q, k_major_step(Config::kBlockM, step)),
+               advance(k, k_major_step(Config::kBlockN, step)), step > 0);
+    }
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void issue_pv(const Uniform& now) {
+    const uint64_t v = mn_major_descriptor(
+        shared_ + Shared::kV + ring_stage<kStages>(now.use) * Config::kTileBytes, Config::kBlockN);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < Config::kBlockN / 16; ++step) {
+      wgmma_pv(o_, p_ + 4 * step, advance(v, mn_major_step(step)), true);
+    }
+    wgmma_commit();
+  }
+
+  // All blocks but the first, up to the last one's weights. Most need no mask: the inner loop.
+  __device__ __forceinline__ void middle_blocks() {
+    const int begin = word(kBeginWord);
+    const int whole_begin = begin + (word(kMaskedWord) & 0xFFFF);
+    const int whole_end = word(kEndWord) - (word(kMaskedWord) >> 16);
+    int n = word(kEndWord) - 2;
+    while (true) {
+      for (; n >= whole_begin && n < whole_end; --n) next_block<false>(n);
+      if (n < begin) return;
+      next_block<true>(n);
+      --n;
+    }
+  }
+
+  // Q and the item are read for the last time: the producer may replace them.
+  __device__ __forceinline__ OutputTile leave_tile() {
+    release(shared_ + Shared::kQEmpty + 8 * ring_stage<Config::kQStages>(item_use_));
+    const OutputTile tile = output_tile(params_, item_);
+    __syncwarp();
+    release(shared_ + Shared::kItemEmpty + 8 * ring_stage<kItemSlots>(item_use_));
+    ++item_use_;
+    return tile;
+  }
+
+  // In its turn: QK of the next block, and PV of the block whose weights are there. Issuing takes
+  // as long as the products do but for the last: what can be waited for is waited for before.
+  // Returns when QK is done.
+  __device__ __forceinline__ void issue_both() {
+    const Uniform now = uniform(use_);
+    const Uniform next = {now.q, now.use + 1};
+    wait_k(next.use);
+    wait_v(now.use);
+    named_barrier_sync(kTurnBarrier + group_, kTurn);
+    issue_qk(next);
+    issue_pv(now);
+    named_barrier_arrive(kTurnBarrier + (group_ + 1) % Config::kMmaGroups, kTurn);
+    wgmma_wait<1>();
+    release_k(next.use);
+  }
+
+  __device__ __forceinline__ void finish_pv() {
+    wgmma_wait<0>();
+    release_v(use_);
+    ++use_;
+  }
+
+  // Block n of the tile at hand, after the one to its right.
+  template <bool kMasked>
+  __device__ __forceinline__ void next_block(int n) {
+    issue_both();
+    VisibleKeys keys;
+    if constexpr (kMasked) keys = visible_keys<Config>(params_, item_, group_, n);
+    float correction[2];
+    const bool grew = softmax_block<Config, kMasked>(s_, rows_, correction, keys, params_);
+    finish_pv();
+    if (grew) rescale(o_, correction);
+    pack_weights(p_, s_);
+  }
+
+  // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
+  template <bool kCross>
+  __device__ __forceinline__ void first_block(const OutputTile& before) {
+    if constexpr (kCross) {
+      issue_both();
+    } else {
+      wait_k(use_);
+      issue_qk(uniform(use_));
+      wgmma_wait<0>();
+      release_k(use_);
+    }
+    const int n = word(kEndWord) - 1;
+    const VisibleKeys keys = visible_keys<Config>(params_, item_, group_, n);
+    SoftmaxRows rows;
+    float correction[2];
+    softmax_block<Config, true>(s_, rows, correction, keys, params_);
+    if constexpr (kCross) {
+      finish_pv();
+      store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_);
+    }
+    rows_ = rows;
+#pragma unroll
+    for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
+    pack_weights(p_, s_);
+    const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
+    if (keys_left < Config::kBlockN) {
+      wait_v(use_);
+      clear_tail<Config>(shared_ + Shared::kV + ring_stage<kStages>(use_) * Config::kTileBytes,
+                         keys_left, group_);
+    }
+  }
+
+  __device__ __forceinline__ void last_block(const OutputTile& tile) {
+    wait_v(use_);
+    issue_pv(uniform(use_));
+    finish_pv();
+    store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_);
+  }
+
+  const PrefillParams& params_;
+  const uint32_t shared_;
+  const int group_;
+  uint32_t item_ = 0;  // the tile at hand, in shared memory
+  uint32_t item_use_ = 0;
+  uint32_t use_ = 0;  // the block of keys whose weights are in p_, counted since the launch
+  float o_[Config::kHeadDim / 2];
+  float s_[Config::kBlockN / 2];
+  uint32_t p_[Config::kBlockN / 4];
+  SoftmaxRows rows_;
+};
 
 template <typename Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
@@ -453,16 +356,16 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     tma_prefetch_map(maps.k);
     tma_prefetch_map(maps.v);
     constexpr uint32_t kReaders = Config::kMmaGroups * 4;  // one lane a warp
-    const auto init_pairs = [&](uint32_t full, uint32_t empty, uint32_t count) {
+    const auto init_pairs = [](uint32_t full, uint32_t empty, uint32_t count, uint32_t readers) {
       for (uint32_t i = 0; i < count; ++i) {
         mbarrier_init(full + 8 * i, 1);
-        mbarrier_init(empty + 8 * i, kReaders);
+        mbarrier_init(empty + 8 * i, readers);
       }
     };
-    init_pairs(shared + Shared::kQFull, shared + Shared::kQEmpty, 1);
-    init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages);
-    init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages);
-    init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots);
+    init_pairs(shared + Shared::kQFull, shared + Shared::kQEmpty, Config::kQStages, kReaders);
+    init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages, kReaders);
+    init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages, kReaders);
+    init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots, kReaders + 1);
     mbarrier_fence_init();
   }
   __syncthreads();
@@ -471,10 +374,13 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   const int group = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
     setmaxnreg_decrease<Config::kProducerRegisters>();
-    if (threadIdx.x < 32) producer_role<Config>(params, maps, shared);
+    const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32, 0);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (warp == 0) key_role<Config>(params, maps, shared, lane);
+    if (warp == 1) value_role<Config>(params, maps, shared, lane);
   } else {
     setmaxnreg_increase<Config::kMmaRegisters>();
-    mma_role<Config>(params, shared, group - 1);
+    MmaWarpgroup<Config>(params, shared, group - 1).run();
   }
 }
 

@@ -3,22 +3,25 @@
 namespace octavo::backends::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 512;
 constexpr int kBuckets = kThreads;  // items of about the same length, in no order
+
+__device__ int count_keys(const WorkListArgs& args, int seq) {
+  if (args.cu_seqlens_k == nullptr) return args.seq_lens[seq];
+  return args.cu_seqlens_k[seq + 1] - args.cu_seqlens_k[seq];
+}
 
 __device__ WorkItem make_item(const WorkListArgs& args, int seq, int tile) {
   const int q_begin = args.cu_seqlens_q[seq];
   const int q_len = args.cu_seqlens_q[seq + 1] - q_begin;
-  const int kv_begin = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[seq] : seq;
-  const int num_keys =
-      args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[seq + 1] - kv_begin : args.seq_lens[seq];
+  const int num_keys = count_keys(args, seq);
   const int first = tile * args.tile_tokens;
   WorkItem item;
   item.q_row = q_begin + first;
   item.num_tokens = min(args.tile_tokens, q_len - first);
   item.position = num_keys - q_len + first;
   item.num_keys = num_keys;
-  item.kv_row = kv_begin;
+  item.kv_row = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[seq] : seq;
   const BlockRange range = block_range(
       args.mask, item.position, item.position + item.num_tokens - 1, num_keys, args.block_keys);
   item.begin = range.begin;
@@ -64,11 +67,18 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
   __shared__ int longest;
   __shared__ int buckets[kBuckets];  // counts, then the next free place; 0 is the longest
   __shared__ int warp_sums[32];
+  __shared__ int num_keys;
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) longest = 0;
+  if (thread == 0) {
+    longest = 0;
+    num_keys = 0;
+  }
   buckets[thread] = 0;
   __syncthreads();
 
+  for (int seq = thread; seq < args.num_seqs; seq += kThreads) {
+    atomicAdd(&num_keys, count_keys(args, seq));
+  }
   for_each_item(args, [&](const WorkItem& item) { atomicMax(&longest, item.end - item.begin); });
   __syncthreads();
   const int divisor = longest / kBuckets + 1;
@@ -80,7 +90,11 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
   const int count = buckets[thread];
   const int last = block_inclusive_sum(count, warp_sums);
   buckets[thread] = last - count;
-  if (thread == kThreads - 1) list->num_items = min(last, args.max_items);
+  if (thread == kThreads - 1) {
+    list->num_items = min(last, args.max_items);
+    list->section_kv_heads =
+        section_kv_heads(args.num_kv_heads, args.units_per_kv_head, last, num_keys, args.kv_bytes);
+  }
   __syncthreads();
   for_each_item(args, [&](const WorkItem& item) {
     const int place = atomicAdd(&buckets[bucket_of(item)], 1);

@@ -1,6 +1,7 @@
-// The list of work of a ragged attention call, made on the device: one item a tile of queries, all
-// heads of a tile following each other, longest first, so that the blocks that take items as they
-// come finish together.
+// The list of work of a ragged attention call, made on the device: one item a tile of queries,
+// longest first, so that the blocks that take items as they come finish together. All items are
+// gone through for a section of the heads, then for the next: as many heads as keep their keys and
+// values in the L2 cache.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,6 +9,7 @@
 #include <cstdint>
 
 #include "backends/cuda/tile/attention_mask.h"
+#include "backends/cuda/tile/attention_sections.h"
 
 namespace octavo::backends::cuda {
 
@@ -27,6 +29,7 @@ static_assert(sizeof(WorkItem) == 32);
 struct alignas(32) WorkList {
   uint32_t ticket;
   int num_items;
+  int section_kv_heads;  // divides their number
   // WorkItem items[] follows.
 
   OCTAVO_HOST_DEVICE const WorkItem* items() const {
@@ -44,6 +47,9 @@ struct WorkListArgs {
   int max_items;    // what the list has room for
   int tile_tokens;  // queries of a tile
   int block_keys;
+  int num_kv_heads;
+  int units_per_kv_head;  // tiles of an item in a key/value head
+  int kv_bytes;           // of a token's key and value in one head
   AttentionMask mask;
 };
 

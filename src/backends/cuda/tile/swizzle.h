@@ -20,18 +20,6 @@ inline constexpr int kPanelColumns = 64;        // bfloat16
 inline constexpr int kPanelRowBytes = 128;      // of one row of a panel
 inline constexpr int kSwizzleAtomBytes = 1024;  // 8 rows: what a panel's address is a multiple of
 
-// The swizzle as hardware applies it, to bits of the address: chunk (4..6) ^= row (7..9).
-OCTAVO_HOST_DEVICE constexpr uint32_t swizzle_128b(uint32_t address) {
-  return address ^ (address >> 7 & 7) << 4;
-}
-
-// Bytes from the tile's start to element [row, column] of a tile of `rows` rows.
-OCTAVO_HOST_DEVICE constexpr uint32_t swizzled_offset(int rows, int row, int column) {
-  const int panel = column / kPanelColumns;
-  const int linear = (panel * rows + row) * kPanelRowBytes + column % kPanelColumns * 2;
-  return swizzle_128b(static_cast<uint32_t>(linear));
-}
-
 // The fields of a wgmma descriptor: start address, leading and stride byte offsets, and the
 // swizzle of 128 bytes. Addresses in shared memory are below 256 KiB.
 OCTAVO_HOST_DEVICE constexpr uint64_t swizzled_descriptor(uint32_t address, uint32_t leading_bytes,
@@ -39,6 +27,13 @@ OCTAVO_HOST_DEVICE constexpr uint64_t swizzled_descriptor(uint32_t address, uint
   constexpr uint64_t kSwizzle128B = uint64_t{1} << 62;
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>(bytes & 0x3FFFF) >> 4; };
   return kSwizzle128B | field(address) | field(leading_bytes) << 16 | field(stride_bytes) << 32;
+}
+
+// The descriptor of an operand `bytes` further on. The upper half stays as it is, which a compiler
+// would not know of a 64-bit sum.
+OCTAVO_HOST_DEVICE constexpr uint64_t advance(uint64_t descriptor, uint32_t bytes) {
+  const uint32_t low = static_cast<uint32_t>(descriptor) + (bytes >> 4);
+  return (descriptor >> 32 << 32) | low;
 }
 
 // A K-major operand ([rows, k], rows of a tile): 8 rows follow each other after 1024 bytes; inside
