@@ -1,44 +1,45 @@
 // Paged decode attention: the kernel, for any way of copying (decode_stream.cuh). A block takes a
 // split of a sequence for one kv head and 8 or 16 query rows of its group. Its warps take tiles in
-// turn, each with its own stream, softmax and output, and meet only at the end of the split, in
-// shared memory. The block that finishes the last split of a sequence merges them all, in order.
+// turn, each with its own softmax and output, and meet only at the end of the split, in shared
+// memory. The block that finishes the last split of a sequence merges them all, in order.
 #pragma once
 
+#include "backends/cuda/ptx/sync.cuh"
 #include "backends/cuda/tile/decode_math.cuh"
 #include "backends/cuda/tile/decode_stream.cuh"
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim_, int kValueBytes, int kHalves_, template <class, int> class Copies_,
-          int kWarps_, int kSharedBytes_, int kBlocksEach_>
+// At most kMaxWarps compute; one more produces.
+template <int kHeadDim_, int kValueBytes, int kHalves_, template <class> class Copies_,
+          int kMaxWarps, int kSharedBytes_, int kBlocksEach_>
 struct DecodeConfig {
   using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
-  template <class L, int kSlots>
-  using Copies = Copies_<L, kSlots>;
+  using Copies = Copies_<Layout>;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kHalves = kHalves_;
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
-  static constexpr int kWarps = kWarps_;
-  static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocksEach = kBlocksEach_;  // a multiprocessor holds at the same time
   static constexpr int kSharedBytes = kSharedBytes_;
 
-  static constexpr int kSlots = (kSharedBytes - 1024) / (kWarps * Layout::kTileBytes);
-  static_assert(kSlots >= 2);
-  static constexpr int kRingBytes = kSlots * Layout::kTileBytes;
-  // What a warp merges with lies in the half tile that it read last.
-  static_assert(8 * kHalves * kHeadDim * 4 <= Layout::kTileBytes);
-  using Stream = DecodeStream<Layout, Copies, kSlots, kWarps>;
+  static constexpr int kStages = (kSharedBytes - 3072) / (2 * Layout::kTileBytes);
+  // Each warp keeps a tile until its block is done with an item: there must be more than those.
+  static constexpr int kWarps = kMaxWarps < kStages / 2 + 1 ? kMaxWarps : kStages / 2 + 1;
+  static_assert(kStages >= 2 && kStages >= kWarps);
+  static constexpr int kThreads = 32 * kWarps;  // that compute
+  using Pipe = DecodePipe<Layout, kStages>;
+  static constexpr int kRingBytes = kStages * Pipe::kStageBytes;
+  // What a warp merges with lies in the tile that it read last.
+  static_assert(8 * kHalves * kHeadDim * 4 <= Pipe::kStageBytes);
 };
 
-// What warps tell each other at the end of an item, beside their values, and what they note down.
+// Beside the ring: what warps tell each other, and what they note down.
 template <class Config>
 struct DecodeShared {
-  uint64_t barriers[Config::kWarps][Config::kSlots];
+  typename Config::Pipe pipe;
   float2 stats[Config::kWarps][8 * Config::kHalves];  // highest score and sum of each row
   int2 seen[Config::kWarps][8 * Config::kHalves];     // first and last key, each warp for itself
   int values[Config::kWarps];                         // where a warp's values lie, in bytes
-  int mailbox[4];
   int pending;       // an item whose split has ended but is not reported yet, or -1
   int merge_splits;  // the pending item's was its sequence's last
 };
@@ -93,90 +94,111 @@ struct ItemRows {
   }
 };
 
+// The warps that compute.
 template <class Config>
-class DecodeBlock {
+class DecodeConsumers {
   using Layout = typename Config::Layout;
-  using Stream = typename Config::Stream;
+  using Pipe = typename Config::Pipe;
   static constexpr int kHalves = Config::kHalves;
   static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
 
  public:
-  __device__ DecodeBlock(const DecodeKernelArgs& launch, char* rings, DecodeShared<Config>& shared)
-      : launch_(launch), args_(launch.args), rings_(rings), shared_(shared) {
+  __device__ DecodeConsumers(const DecodeKernelArgs& launch, char* ring,
+                             DecodeShared<Config>& shared)
+      : launch_(launch), args_(launch.args), ring_(ring), shared_(shared) {}
+
+  __device__ void run() {
     if (thread_ == 0) shared_.pending = -1;
+    pdl_wait();
+    for (uint32_t ordinal = 0;; ++ordinal) {
+      const DecodeItem& item = shared_.pipe.wait_item(ordinal);
+      if (item.index < 0) break;
+      const int held = attend(item);
+      finish(item, held);
+      if (held >= 0) {
+        Config::Copies::fence();  // all have written where copies will go
+        give_back(static_cast<uint32_t>(held));
+      }
+      if (lane_ == 0) shared_.pipe.give_back_item(ordinal);
+    }
+    report_pending();
+    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
+    sync();
+    if (shared_.merge_splits) merge_splits(shared_.pending);
   }
 
-  // All tiles of this warp. The last half tile is not given back: it is returned, for `finish`.
-  // An item is loaded anew wherever it is needed, which keeps it out of the registers of the inner
-  // loop.
-  __device__ char* attend(int index, Stream& stream) {
-    const DecodeItem item = load_item(launch_, index);
+ private:
+  __device__ static void sync() { named_barrier<Config::kThreads>(); }
+
+  __device__ void give_back(uint32_t tile) {
+    __syncwarp();
+    if (lane_ == 0) shared_.pipe.give_back_tile(tile);
+  }
+
+  __device__ char* stage(uint32_t tile) { return ring_ + Pipe::stage(tile) * Pipe::kStageBytes; }
+
+  // This warp's tiles of the item. Its last is not given back but returned, for `finish` to write
+  // to; -1: it has none.
+  __device__ int attend(const DecodeItem& item) {
     const ItemRows rows(launch_, item, Config::kTileRows);
     load_rows(rows);
     report_pending();
     const TileLimits limits(rows);
     const int begin = item.work.begin;
-    const int tiles = Stream::num_tiles(item, warp_);
-    char* values = nullptr;
-    for (int tile = 0; tile < tiles; ++tile) {
-      const int token = Stream::tile_token(begin, warp_, tile);
+    const int tiles = Pipe::num_tiles(item);
+    const uint32_t first = first_tile_;
+    first_tile_ += static_cast<uint32_t>(tiles);
+    int held = -1;
+    for (int i = warp_; i < tiles; i += Config::kWarps) {
+      if (held >= 0) give_back(static_cast<uint32_t>(held));
+      const int token = begin + i * Layout::kTileTokens;
+      const uint32_t tile = first + static_cast<uint32_t>(i);
+      held = static_cast<int>(tile);
+      char* keys = stage(tile);
+      char* values = keys + Layout::kTileBytes;
       Scores<Layout, kHalves> s;
-      score_tile<Layout, kHalves>(s, rows_, stream.take());
-      stream.give_back();
-      // Asking at once saves time where there are few tiles, but needs registers.
-      if constexpr (Layout::kTokenGroups * kHalves < 16) stream.fill();
+      shared_.pipe.wait_tile(tile);
+      score_tile<Layout, kHalves>(s, rows_, keys);
       scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
       if (!limits.all_see(token)) mask_tile(s, token);
       softmax_tile<Layout, kHalves>(s, rows_);
-      values = stream.take();
       if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
       add_value_tile<Layout, kHalves>(rows_, s, values);
-      if (tile + 1 == tiles) break;
-      stream.give_back();
-      stream.fill();
     }
-    return values;
+    return held;
   }
 
-  // The warps' results become the block's: written to `out`, or as a partial result. `values`: what
-  // `attend` returned. `publish` runs in every thread before the first barrier.
-  template <class Publish>
-  __device__ void finish(int index, char* values, Publish publish) {
-    const DecodeItem item = load_item(launch_, index);
+  // The warps' results become the block's: written to `out`, or as a partial result.
+  __device__ void finish(const DecodeItem& item, int held) {
     const ItemRows rows(launch_, item, Config::kTileRows);
-    write_warp(values, rows.count);
-    publish();
+    if (held >= 0) {
+      write_warp(stage(static_cast<uint32_t>(held)), rows.count);
+    } else if (lane_ < rows.count) {
+      shared_.stats[warp_][lane_] = {-INFINITY, 0.0f};
+    }
     if (thread_ == 0) shared_.merge_splits = pending_is_last_;
-    __syncthreads();
+    sync();
     for (int i = thread_; i < rows.count * kVectors; i += Config::kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
+#pragma unroll
       for (int warp = 0; warp < Config::kWarps; ++warp) {
         const float2 stats = shared_.stats[warp][row];
         if (stats.x == -INFINITY) continue;  // then its values need not exist
-        const auto* theirs = reinterpret_cast<const float4*>(rings_ + shared_.values[warp]);
+        const auto* theirs = reinterpret_cast<const float4*>(ring_ + shared_.values[warp]);
         total.add(stats, theirs[merge_index(row, vector)]);
       }
       if (item.work.num_splits == 1) {
         write_out(rows, row, vector, total);
       } else {
-        write_partial(index, row, vector, total);
+        write_partial(item.index, row, vector, total);
       }
     }
     if (shared_.merge_splits) merge_splits(shared_.pending);
-    __syncthreads();
-    if (thread_ == 0) shared_.pending = item.work.num_splits > 1 ? index : -1;
+    sync();
+    if (thread_ == 0) shared_.pending = item.work.num_splits > 1 ? item.index : -1;
   }
 
-  // After the last item.
-  __device__ void drain() {
-    report_pending();
-    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
-    __syncthreads();
-    if (shared_.merge_splits) merge_splits(shared_.pending);
-  }
-
- private:
   // Bounds that tell tiles which need no mask from those that do.
   struct TileLimits {
     int begin, end;                           // keys that some row sees lie between
@@ -243,7 +265,7 @@ class DecodeBlock {
                      row % Layout::kSlabTokens * Layout::kRowBytes + i % kChunks * 16;
       *reinterpret_cast<uint4*>(tile + at) = {0, 0, 0, 0};
     }
-    Stream::fence();
+    Config::Copies::fence();
     __syncwarp();
   }
 
@@ -257,7 +279,7 @@ class DecodeBlock {
   __device__ void write_warp(char* values, int count) {
     const int g = lane_ / 4, q = lane_ % 4;
     __syncwarp();  // all lanes have read what lay there
-    if (lane_ == 0) shared_.values[warp_] = static_cast<int>(values - rings_);
+    if (lane_ == 0) shared_.values[warp_] = static_cast<int>(values - ring_);
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
@@ -311,8 +333,8 @@ class DecodeBlock {
     }
   }
 
-  // Says that the split before this item has ended. That its partial result can be seen costs
-  // nothing to wait for by now. The counter wraps to 0 at the last, ready for the next launch.
+  // Says that the split before this item has ended. To wait until its partial result can be seen
+  // costs little by now. The counter wraps to 0 at the last, ready for the next launch.
   __device__ void report_pending() {
     pending_is_last_ = false;
     if (thread_ != 0 || shared_.pending < 0) return;
@@ -320,8 +342,7 @@ class DecodeBlock {
     uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
                          item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
     const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-    __threadfence();
-    pending_is_last_ = atomicInc(arrivals, last) == last;
+    pending_is_last_ = atomic_inc_release(arrivals, last) == last;
   }
 
   // Of item `index`, in order.
@@ -330,7 +351,7 @@ class DecodeBlock {
     const DecodeItem item = load_item(launch_, index);
     const ItemRows rows(launch_, item, Config::kTileRows);
     const DecodeWork& work = item.work;
-    __threadfence();  // what other blocks wrote before they arrived
+    fence_acquire_release();  // what other blocks wrote before they arrived
     const int stride = launch_.heads.divisor();
     const int first = index - work.split * stride;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
@@ -359,8 +380,9 @@ class DecodeBlock {
 
   const DecodeKernelArgs& launch_;
   const DecodeArgs& args_;
-  char* rings_;
+  char* ring_;
   DecodeShared<Config>& shared_;
+  uint32_t first_tile_ = 0;       // of the next item
   bool pending_is_last_ = false;  // known to thread 0
   int thread_ = static_cast<int>(threadIdx.x);
   int warp_ = thread_ / 32;
@@ -369,38 +391,21 @@ class DecodeBlock {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
+__global__ void __launch_bounds__(Config::kThreads + 32, Config::kBlocksEach)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
-  extern __shared__ __align__(128) char rings[];
+  extern __shared__ __align__(128) char ring[];
   __shared__ DecodeShared<Config> shared;
-  static_assert(Config::kWarps * Config::kRingBytes + sizeof(shared) <= Config::kSharedBytes);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int warp = thread / 32;
-
+  static_assert(Config::kRingBytes + sizeof(shared) <= Config::kSharedBytes);
   pdl_launch_next();
-  DecodeItems items(launch, shared.mailbox);
-  typename Config::Stream stream(launch, items, rings + warp * Config::kRingBytes,
-                                 shared.barriers[warp]);
-  stream.allow(1);
-  stream.template fill<true>();
-  pdl_wait();
-  DecodeBlock<Config> block(launch, rings, shared);
-  for (int ordinal = 0;; ++ordinal) {
-    const int index = items.at(ordinal);
-    if (index < 0) break;
-    if (thread == 0) items.draw();
-    char* values = block.attend(index, stream);
-    block.finish(index, values, [&] {
-      if (thread == 0) items.publish(ordinal);
-    });
-    if (values != nullptr) {
-      stream.fence();  // the block wrote where copies will go
-      stream.give_back();
-    }
-    stream.allow(ordinal + 2);
-    stream.fill();
+  if (threadIdx.x == 0) shared.pipe.init(Config::Copies::kArrivals, Config::kWarps);
+  __syncthreads();
+  if (threadIdx.x >= Config::kThreads) {
+    using Producer =
+        DecodeProducer<typename Config::Layout, typename Config::Copies, typename Config::Pipe>;
+    Producer(launch, shared.pipe, ring).run();
+  } else {
+    DecodeConsumers<Config>(launch, ring, shared).run();
   }
-  block.drain();
 }
 
 }  // namespace octavo::backends::cuda
