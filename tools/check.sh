@@ -17,6 +17,7 @@ check_format() {
 check_layout() {
   tools/tidy.py --self-test
   tools/tidy.py
+  tools/check_ptxas.py --self-test
 }
 
 check_build() {

@@ -54,6 +54,9 @@ void Args::option(const std::string& flag, int& value, const std::string& help) 
 void Args::option(const std::string& flag, float& value, const std::string& help) {
   impl_->add(flag, value, help)->capture_default_str();
 }
+void Args::option(const std::string& flag, std::optional<int32_t>& value, const std::string& help) {
+  impl_->add(flag, value, help);
+}
 void Args::option(const std::string& flag, std::optional<int64_t>& value, const std::string& help) {
   impl_->add(flag, value, help);
 }

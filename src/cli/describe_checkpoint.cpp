@@ -14,7 +14,6 @@ namespace {
 
 using formats::Checkpoint;
 using formats::GgufCheckpoint;
-using formats::GgufKind;
 using formats::TensorInfo;
 
 constexpr size_t kShownElements = 6;
@@ -138,7 +137,7 @@ std::string render_value(const JsonObject& value) {
 // Wide enough for most names, so that one long name does not move all columns.
 size_t column_width(const std::vector<std::string>& names) {
   size_t width = 0;
-  for (const std::string& name : names) width = std::max(width, std::min<size_t>(name.size(), 44));
+  for (const std::string& name : names) width = std::max(width, std::min<size_t>(name.size(), 56));
   return width;
 }
 

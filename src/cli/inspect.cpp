@@ -58,7 +58,7 @@ int run_inspect(int argc, const char* const* argv) {
   bool json = false;
   Args args("inspect", "Show what a model file holds and what octavo can do with it.",
             "  octavo inspect model.gguf\n  octavo inspect smollm2 --json\n");
-  args.positional("MODEL", model, "a model file or an alias");
+  args.positional("MODEL", model, "a model file or folder, or an alias");
   args.flag("--json", json, "print JSON");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   const auto path = resolve_model(model);

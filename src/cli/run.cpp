@@ -32,26 +32,46 @@ Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run)
   return conversation.encode(*model.tokenizer());
 }
 
+JsonObject to_json(const Logprob& l) {
+  return {{"token_id", l.token_id}, {"logprob", l.logprob}, {"rank", l.rank}};
+}
+
+JsonArray to_json(const std::vector<TokenLogprobs>& positions) {
+  JsonArray array;
+  for (const TokenLogprobs& position : positions) {
+    JsonArray top;
+    for (const Logprob& l : position.top) top.push_back(to_json(l));
+    JsonObject entry = to_json(position.token);
+    entry["top"] = std::move(top);
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
 double rate(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-JsonObject to_json(const Generation& g, double load_s) {
+JsonObject to_json(const Generation& g, const SamplingParams& sampling, double load_s) {
   JsonArray ids(g.token_ids.begin(), g.token_ids.end());
   const int64_t computed = g.usage.prompt_tokens - g.usage.cached_tokens;
-  return {{"text", g.text},
-          {"token_ids", std::move(ids)},
-          {"finish_reason", finish_reason_name(g.finish_reason)},
-          {"usage",
-           {{"prompt_tokens", g.usage.prompt_tokens},
-            {"completion_tokens", g.usage.completion_tokens},
-            {"total_tokens", g.usage.prompt_tokens + g.usage.completion_tokens}}},
-          {"timings",
-           {{"load_s", load_s},
-            {"prefill_s", g.timings.prefill_s},
-            {"decode_s", g.timings.decode_s},
-            {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
-            {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
+  JsonObject report{
+      {"text", g.text},
+      {"token_ids", std::move(ids)},
+      {"finish_reason", finish_reason_name(g.finish_reason)},
+      {"usage",
+       {{"prompt_tokens", g.usage.prompt_tokens},
+        {"completion_tokens", g.usage.completion_tokens},
+        {"total_tokens", g.usage.prompt_tokens + g.usage.completion_tokens}}},
+      {"timings",
+       {{"load_s", load_s},
+        {"prefill_s", g.timings.prefill_s},
+        {"decode_s", g.timings.decode_s},
+        {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
+        {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
+  if (sampling.logprobs) report["logprobs"] = to_json(g.logprobs);
+  if (sampling.prompt_logprobs) report["prompt_logprobs"] = to_json(g.prompt_logprobs);
+  return report;
 }
 
 // 128 + SIGINT, as a shell reports it.
@@ -70,8 +90,9 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
     return writable && !InterruptGuard::interrupted();
   });
   if (!generation.ok()) return fail(generation.status());
-  writable = writable && print_out(run.json ? dump_json(to_json(*generation, load_s), 2) + "\n"
-                                            : std::string("\n"));
+  writable =
+      writable && print_out(run.json ? dump_json(to_json(*generation, sampling, load_s), 2) + "\n"
+                                     : std::string("\n"));
   if (InterruptGuard::interrupted()) return kExitInterrupted;
   return writable ? kExitOk : kExitFailed;
 }

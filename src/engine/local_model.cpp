@@ -2,23 +2,14 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "engine/generator.h"
+#include "engine/tokenizer_files.h"
 #include "formats/checkpoint.h"
 #include "model/architectures.h"
 #include "octavo/model.h"
-#include "tokenizer/load.h"
 
 namespace octavo {
 namespace engine {
 namespace {
-
-using formats::Checkpoint;
-
-Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
-  if (checkpoint.format_name() == "gguf") {
-    return tokenizer::load_gguf_tokenizer(checkpoint.metadata(), checkpoint.path());
-  }
-  return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));
-}
 
 class LocalModel final : public Model {
  public:

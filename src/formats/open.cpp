@@ -14,7 +14,7 @@
 namespace octavo::formats {
 namespace {
 
-constexpr std::string_view kUseGguf = "use a GGUF file of the model";
+constexpr std::string_view kUseGguf = "use a GGUF file of the model or its folder with safetensors";
 
 struct Signature {
   std::string_view prefix;
@@ -42,15 +42,16 @@ constexpr Signature kUnsupportedFormats[] = {
 Status unsupported_format(const std::string& path, std::string_view content) {
   if (content.empty()) return data_loss(path + ": the file is empty");
   if (is_safetensors(std::as_bytes(std::span(content)))) {
-    return unsupported(
-        format("{} holds weights alone: give the folder with its config.json instead", path));
+    return unsupported(format(
+        "{}: this is a safetensors file, weights alone; give the folder with its config.json",
+        path));
   }
   for (const Signature& signature : kUnsupportedFormats) {
     if (content.starts_with(signature.prefix)) {
-      return unsupported(format("{} is {}: {}", path, signature.what, kUseGguf));
+      return unsupported(format("{}: this is {}; {}", path, signature.what, kUseGguf));
     }
   }
-  return unsupported(format("{} is no model file that octavo knows: {}", path, kUseGguf));
+  return unsupported(format("{}: this is no model file that octavo knows; {}", path, kUseGguf));
 }
 
 // A file that holds one part of a model would otherwise surface as a missing tensor.

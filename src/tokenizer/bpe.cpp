@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace octavo::tokenizer {
+
 MergeTable::MergeTable(size_t capacity)
     : slots_(std::bit_ceil(std::max<size_t>(2 * capacity, 2))) {}
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "tokenizer/jinja_heap.h"
 #include "tokenizer/jinja_interpreter.h"
 #include "tokenizer/jinja_lexer.h"
@@ -36,6 +37,14 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
 Result<RenderedPrompt> ChatTemplate::render(const Json& variables, int64_t now_s) const {
   jinja::Interpreter interpreter(impl_->source, variables, now_s);
   return interpreter.render(impl_->body, impl_->root);
+}
+
+Result<ChatTemplate> parse_chat_template(std::string_view source, const std::string& file) {
+  Result<ChatTemplate> parsed = ChatTemplate::parse(source);
+  if (parsed.ok()) return parsed;
+  Status error(parsed.status().code(), file + ": " + parsed.status().message());
+  log_warning("{}", error.message());
+  return error;
 }
 
 }  // namespace octavo::tokenizer

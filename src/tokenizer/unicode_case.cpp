@@ -89,7 +89,7 @@ std::u32string_view expansion(char32_t c) {
 }
 
 bool is_between(char32_t c, Category first, Category last) {
-  const Category found = unicode_category(c);
+  const Category found = category(c);
   return found >= first && found <= last;
 }
 
@@ -97,35 +97,34 @@ bool is_between(char32_t c, Category first, Category last) {
 
 bool unicode_is_space(char32_t c) {
   if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
-  return c == 0x85 || unicode_category(c) == Category::kSpaceSeparator || c == 0x2028 ||
-         c == 0x2029;
+  return c == 0x85 || category(c) == Category::kZs || c == 0x2028 || c == 0x2029;
 }
 
 bool unicode_is_alpha(char32_t c) {
-  return is_between(c, Category::kUpperLetter, Category::kOtherLetter);
+  return is_between(c, Category::kLu, Category::kLo);
 }
 bool unicode_is_decimal(char32_t c) {
-  return unicode_category(c) == Category::kDecimalNumber;
+  return category(c) == Category::kNd;
 }
 bool unicode_is_numeric(char32_t c) {
-  return is_between(c, Category::kDecimalNumber, Category::kOtherNumber);
+  return is_between(c, Category::kNd, Category::kNo);
 }
 bool unicode_is_cased(char32_t c) {
-  return is_between(c, Category::kUpperLetter, Category::kTitleLetter);
+  return is_between(c, Category::kLu, Category::kLt);
 }
 bool unicode_is_upper(char32_t c) {
-  return unicode_category(c) == Category::kUpperLetter;
+  return category(c) == Category::kLu;
 }
 bool unicode_is_lower(char32_t c) {
-  return unicode_category(c) == Category::kLowerLetter;
+  return category(c) == Category::kLl;
 }
 bool unicode_is_word(char32_t c) {
   return c == U'_' || unicode_is_alpha(c) || unicode_is_numeric(c);
 }
 bool unicode_is_printable(char32_t c) {
   if (c == U' ') return true;
-  const Category found = unicode_category(c);
-  return found != Category::kUnassigned && found < Category::kSpaceSeparator;
+  const Category found = category(c);
+  return found != Category::kCn && found < Category::kZs;
 }
 
 void append_upper(std::string& out, char32_t c) {
@@ -137,16 +136,14 @@ void append_upper(std::string& out, char32_t c) {
   }
   const std::u32string_view several = expansion(c);
   for (const char32_t part : several) utf8_append(out, part);
-  if (several.empty()) {
-    utf8_append(out, simple_upper(c));
-  }
+  if (several.empty()) utf8_append(out, simple_upper(c));
 }
 
 void append_title(std::string& out, char32_t c) {
-  const auto single = simple_title(c);
+  const char32_t single = simple_title(c);
   const std::u32string_view several = expansion(c);
   // A title-case letter of its own (U+1FBC) wins over the upper-case mapping of several.
-  if (several.empty() || unicode_category(single) == Category::kTitleLetter) {
+  if (several.empty() || category(single) == Category::kLt) {
     utf8_append(out, single);
     return;
   }

@@ -1,4 +1,4 @@
-// Full case mapping and the character classes that Python's str has.
+// Case mapping and character classes as Python's str has them.
 #pragma once
 
 #include <string>

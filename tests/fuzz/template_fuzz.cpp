@@ -17,8 +17,8 @@ const Json& conversation() {
       {"role": "system", "content": " Be kind. "},
       {"role": "user", "content": [{"type": "text", "text": "Hé <|im_end|>"}, {"type": "image"}]},
       {"role": "assistant", "content": "<think>a</think>b", "tool_calls": [
-        {"id": "1", "type": "function", "function": {
-          "name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
+        {"id": "1", "type": "function",
+         "function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
       {"role": "tool", "content": "{\"a\": 1}", "tool_call_id": "1"}],
     "tools": [{"type": "function", "function": {"name": "f", "parameters": {
       "type": "object", "properties": {"x": {"type": "array"}}}}}],

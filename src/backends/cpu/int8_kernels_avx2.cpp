@@ -23,7 +23,11 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
       unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
     }
     const float top = max_lanes(tops);
-    const Vec inverse = set1(top > 0 ? 127.0f / top : 0);
+    if (!is_finite(top, _mm256_movemask_ps(unordered) != 0)) {
+      mark_not_finite(*dst);
+      continue;
+    }
+    const Vec inverse = set1(top >= kLeastMagnitude ? 127.0f / top : 0);
     IntVec sums = set1_int(0);
     IntVec values[kParts];
     for (int i = 0; i < kParts; ++i) {
@@ -40,8 +44,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
     memcpy(lanes, &sums, sizeof(lanes));
     int32_t sum = 0;
     for (const int32_t lane : lanes) sum += lane;
-    const bool has_nan = _mm256_movemask_ps(unordered) != 0;
-    dst->scale = has_nan ? __builtin_nanf("") : top / 127.0f;
+    dst->scale = top / 127.0f;
     dst->sum = dst->scale * static_cast<float>(sum);
     dst->correction = -zero * sum;
   }
@@ -76,7 +79,7 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
     IntVec dots[kRows];
     for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].correction);
     for (int run = 0; run < kGroups; run += kRun) {
-      IntVec pairs[kRows];
+      IntVec pairs[kRows] = {};
       for (int g = run; g < run + kRun; ++g) {
         const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
         for (int r = 0; r < kRows; ++r) {

@@ -15,14 +15,17 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
     const Vec low = load(x);
     const Vec high = load(x + kLanes);
     const float top = _mm512_reduce_max_ps(max(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-    const Vec inverse = set1(top > 0 ? 127.0f / top : 0);
+    if (!is_finite(top, _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q) != 0)) {
+      mark_not_finite(*dst);
+      continue;
+    }
+    const Vec inverse = set1(top >= kLeastMagnitude ? 127.0f / top : 0);
     const IntVec a = round_to_int(low * inverse);
     const IntVec c = round_to_int(high * inverse);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes), _mm512_cvtsepi32_epi8(a));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes + kLanes), _mm512_cvtsepi32_epi8(c));
     const int sum = _mm512_reduce_add_epi32(add_int(a, c));
-    const bool has_nan = _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q) != 0;
-    dst->scale = has_nan ? __builtin_nanf("") : top / 127.0f;
+    dst->scale = top / 127.0f;
     dst->sum = dst->scale * static_cast<float>(sum);
     dst->correction = -zero * sum;
   }

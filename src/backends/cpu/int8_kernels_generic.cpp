@@ -1,5 +1,6 @@
 // int8 products for the baseline, in plain C++: panels of one weight row with signed codes. The
 // inner loops are shaped so that the compiler finds pmaddwd.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,21 +23,23 @@ struct PanelBlock {
 void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
   for (int64_t b = 0; b < blocks; ++b, x += kBlockValues, ++dst) {
     float top = 0;
-    bool has_nan = false;
+    bool finite = true;
     for (int i = 0; i < kBlockValues; ++i) {
       top = std::fmax(top, std::fabs(x[i]));
-      has_nan |= std::isnan(x[i]);
+      finite &= std::isfinite(x[i]);
     }
-    const float inverse = top > 0 ? 127.0f / top : 0;
+    if (!finite) {
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      *dst = {nan, nan, 0, {}};
+      continue;
+    }
+    const float inverse = top >= kLeastMagnitude ? 127.0f / top : 0;
     int sum = 0;
     for (int i = 0; i < kBlockValues; ++i) {
-      // Infinities and NaN have no code; the scale carries them on.
-      const float scaled = x[i] * inverse;
-      const int code = std::fabs(scaled) <= 127.5f ? static_cast<int>(std::nearbyintf(scaled)) : 0;
-      dst->codes[i] = static_cast<int8_t>(code);
-      sum += code;
+      dst->codes[i] = static_cast<int8_t>(std::nearbyintf(x[i] * inverse));
+      sum += dst->codes[i];
     }
-    dst->scale = has_nan ? std::numeric_limits<float>::quiet_NaN() : top / 127.0f;
+    dst->scale = top / 127.0f;
     dst->sum = dst->scale * static_cast<float>(sum);
     dst->correction = -zero * sum;
   }
@@ -66,7 +69,7 @@ void unpack_block(PanelBlock& out, const BlockQ5_1& b) {
   out.m = fp16_to_float(b.m);
 }
 void unpack_block(PanelBlock& out, const BlockQ8_0& b) {
-  for (int j = 0; j < kBlockValues; ++j) out.codes[j] = b.qs[j];
+  std::copy(b.qs, b.qs + kBlockValues, out.codes);
 }
 
 template <typename Block>

@@ -11,6 +11,16 @@ struct alignas(64) PanelBlock {
   float m[kPanel];  // written and read only for types that have a minimum
 };
 
+// The largest magnitude of a block says whether all of it is finite, once NaN is looked for.
+OCTAVO_INLINE bool is_finite(float largest, bool has_nan) {
+  return !has_nan && largest <= __FLT_MAX__;
+}
+
+OCTAVO_INLINE void mark_not_finite(QuantizedBlock& block) {
+  memset(&block, 0, sizeof(block));
+  block.scale = block.sum = __builtin_nanf("");
+}
+
 // The rows of a panel lie apart, which hardware does not prefetch well; together they are one
 // contiguous range, and so are those of the next. While a panel is read, the same part of the next
 // one is fetched: that made reading from memory two to three times as fast.

@@ -64,6 +64,10 @@ struct QuantizedBlock {
   int8_t codes[32];    // round(x / scale), ties to even
 };
 
+// A block whose values are all smaller counts as zero, so that 127 / largest stays finite. One with
+// an infinity or a NaN has a NaN for its scale and sum, and zeros for codes.
+inline constexpr float kLeastMagnitude = 1e-30f;
+
 struct Int8Multiply {
   float* out;
   int64_t out_stride;

@@ -42,6 +42,9 @@ TEST(GoldenIds, Starcoder) {
 TEST(GoldenIds, DeepseekCoder) {
   expect_vocabulary_test_ids("deepseek-coder");
 }
+TEST(GoldenIds, LlamaSentencePiece) {
+  expect_vocabulary_test_ids("llama-spm");
+}
 
 void expect_golden_ids(const Tokenizer& tokenizer, const std::string& name) {
   const std::vector<std::string> texts = read_golden_texts();

@@ -216,7 +216,7 @@ TEST(Load, SaysWhatIsWrong) {
   const BadCase cases[] = {
       {"tokenizer.ggml.model", nullptr, loss, "'tokenizer.ggml.model' is missing"},
       {"tokenizer.ggml.model", 1, loss, "must be a string"},
-      {"tokenizer.ggml.model", "llama", StatusCode::kUnsupported, "'llama'"},
+      {"tokenizer.ggml.model", "bert", StatusCode::kUnsupported, "'bert'"},
       {"tokenizer.ggml.pre", "klingon", StatusCode::kUnsupported, "'klingon'"},
       {"tokenizer.ggml.pre", 3, loss, "must be a string"},
       {"tokenizer.ggml.tokens", nullptr, loss, "is missing"},

@@ -1,6 +1,6 @@
-// Barriers in shared memory that count arrivals and bytes of asynchronous copies (sm_90), as inline
-// PTX. A barrier is 8 bytes, 8-byte aligned. A consumer waits for parity 0 first, then alternates;
-// a producer that waits for "empty" starts with parity 1, which passes at once.
+// Barriers in shared memory that count arrivals (sm_80) and bytes of asynchronous copies (sm_90),
+// as inline PTX. A barrier is 8 bytes, 8-byte aligned. A consumer waits for parity 0 first, then
+// alternates; a producer that waits for "empty" starts with parity 1, which passes at once.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,10 @@ __device__ inline void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
 }
 
 __device__ inline void mbarrier_fence_init() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
 }
 
 __device__ inline void mbarrier_arrive(uint32_t barrier) {
@@ -38,6 +40,7 @@ __device__ inline void mbarrier_arrive_expect(uint32_t barrier, uint32_t bytes) 
 // One attempt; may say false although the phase is over.
 __device__ inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
   uint32_t done;
+#if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n.reg .pred p;\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
@@ -45,6 +48,15 @@ __device__ inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
       : "=r"(done)
       : "r"(barrier), "r"(parity)
       : "memory");
+#else
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#endif
   return done != 0;
 }
 

@@ -1,0 +1,205 @@
+// Times paged decode attention: 32 query heads on 8 of K and V, 128 values, blocks of 16 tokens in
+// random order. A graph of at least 20 launches goes round caches of more than 120 MB together, so
+// that none is in L2; the median of 50 replays after 10. Beside each, what reading as many bytes
+// takes in the same run, with launches one after the other and overlapping.
+//
+//   decode_bench                        the table of docs/kernels.md
+//   decode_bench BATCHxCONTEXT ...      only these
+//   options before them: --fp8, --bf16, --portable, --serial (no overlap of launches),
+//                        --blocks N, --tokens N (DecodeSplits), --dim N, --heads N, --once
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/attention_decode.h"
+#include "bench/kernels/read_ceiling.h"
+#include "tests/gpu/attention_harness.h"
+
+namespace octavo::backends::cuda {
+namespace {
+
+constexpr int64_t kColdBytes = 120'000'000;
+constexpr int kMinLaunches = 20;
+
+struct Options {
+  std::vector<DType> dtypes = {DType::kBF16, DType::kF8E4M3};
+  bool portable = false, serial = false, once = false;
+  DecodeSplits splits;
+  int head_dim = 128, num_heads = 32;
+};
+
+// Microseconds a replay.
+double time_graph(const std::function<void(cudaStream_t)>& capture) {
+  cudaStream_t stream;
+  check_cuda(cudaStreamCreate(&stream), "cudaStreamCreate");
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  capture(stream);
+  check_cuda(cudaStreamEndCapture(stream, &graph), "end capture");
+  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  cudaEvent_t begin, end;
+  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
+  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
+  std::vector<float> times;
+  for (int i = 0; i < 60; ++i) {
+    check_cuda(cudaEventRecord(begin, stream), "cudaEventRecord");
+    check_cuda(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
+    check_cuda(cudaEventRecord(end, stream), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float ms = 0.0f;
+    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+    if (i >= 10) times.push_back(ms);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  std::nth_element(times.begin(), times.begin() + 25, times.end());
+  return 1000.0 * times[25];
+}
+
+DecodeArgs decode_args(const AttentionInputs& inputs, const AttentionOutputs& outputs,
+                       const Options& options) {
+  const ReferenceAttentionArgs from = inputs.args();
+  DecodeArgs args;
+  args.out = outputs.out();
+  args.q = from.q;
+  args.k = from.k;
+  args.v = from.v;
+  args.kv_dtype = from.kv_dtype;
+  args.num_tokens = from.num_tokens;
+  args.num_seqs = from.num_seqs;
+  args.num_heads = from.num_heads;
+  args.num_kv_heads = from.num_kv_heads;
+  args.head_dim = from.head_dim;
+  args.cu_seqlens_q = from.cu_seqlens_q;
+  args.seq_lens = from.seq_lens;
+  args.block_table = from.block_table;
+  args.block_table_stride = from.block_table_stride;
+  args.block_size = from.block_size;
+  args.scale = from.scale;
+  args.splits = options.splits;
+  return args;
+}
+
+void bench(int batch, int context, DType dtype, const Options& options) {
+  AttentionCase shape = {.q_lens = std::vector<int>(static_cast<size_t>(batch), 1),
+                         .kv_lens = std::vector<int>(static_cast<size_t>(batch), context),
+                         .num_heads = options.num_heads,
+                         .head_dim = options.head_dim,
+                         .kv_dtype = dtype};
+  const int64_t bytes =
+      int64_t{2} * batch * context * shape.num_kv_heads * dtype_bytes(dtype, shape.head_dim);
+  const auto num_caches =
+      static_cast<size_t>(options.once ? 1 : std::max<int64_t>(3, kColdBytes / bytes + 2));
+  const size_t launches = options.once ? 3 : std::max<size_t>(kMinLaunches, num_caches);
+  std::vector<AttentionInputs> caches;
+  for (size_t i = 0; i < num_caches; ++i) {
+    caches.emplace_back(shape);
+    ++shape.seed;
+  }
+  const AttentionOutputs outputs(caches[0]);
+  std::vector<DecodeArgs> args;
+  for (const AttentionInputs& cache : caches) {
+    args.push_back(decode_args(cache, outputs, options));
+    args.back().block_table = args[0].block_table;  // as the layers of a model share theirs
+  }
+  const DeviceArray<uint8_t> workspace(decode_workspace_bytes(args[0]));
+  const DecodeLaunch launch = {.overlap_previous = !options.serial, .portable = options.portable};
+  const auto check = [](const Status& status) {
+    if (status.ok()) return;
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    std::exit(1);
+  };
+  check(plan_decode(args[0], workspace.data(), nullptr));
+  check_cuda(cudaDeviceSynchronize(), "plan_decode");
+  const auto attend = [&](cudaStream_t stream) {
+    for (size_t i = 0; i < launches; ++i) {
+      check(decode_attention(args[i % num_caches], workspace.data(), stream, launch));
+    }
+  };
+  if (options.once) return attend(nullptr), check_cuda(cudaDeviceSynchronize(), "attention");
+  const auto read = [&](bool overlap) {
+    return time_graph([&](cudaStream_t stream) {
+             for (size_t i = 0; i < launches; ++i) {
+               const DecodeArgs& from = args[i % num_caches];
+               launch_read(from.k, bytes, stream,
+                           overlap);  // the pools are twice as large as needed
+             }
+           }) /
+           static_cast<double>(launches);
+  };
+  const double plan = time_graph([&](cudaStream_t stream) {
+                        for (int i = 0; i < kMinLaunches; ++i)
+                          check(plan_decode(args[0], workspace.data(), stream));
+                      }) /
+                      kMinLaunches;
+  const double time = time_graph(attend) / static_cast<double>(launches);
+  const double ceiling = read(false), overlapped = read(true);
+  const auto rate = [&](double us) { return static_cast<double>(bytes) / us * 1e-6; };
+  std::printf(
+      "%4d x %-6d %-5s %8.1f MB %8.2f us %6.3f TB/s  reading %6.3f (%5.1f%%)"
+      "  overlapped %6.3f (%5.1f%%)  plan %5.2f us\n",
+      batch, context, dtype == DType::kBF16 ? "bf16" : "fp8", static_cast<double>(bytes) * 1e-6,
+      time, rate(time), rate(ceiling), 100.0 * ceiling / time, rate(overlapped),
+      100.0 * overlapped / time, plan);
+  std::fflush(stdout);
+}
+
+void run(int argc, char** argv) {
+  Options options;
+  std::vector<std::pair<int, int>> cases;
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    const auto number = [&] { return i + 1 < argc ? std::atoi(argv[++i]) : 0; };
+    int batch = 0, context = 0;
+    if (text == "--fp8")
+      options.dtypes = {DType::kF8E4M3};
+    else if (text == "--bf16")
+      options.dtypes = {DType::kBF16};
+    else if (text == "--portable")
+      options.portable = true;
+    else if (text == "--serial")
+      options.serial = true;
+    else if (text == "--once")
+      options.once = true;
+    else if (text == "--blocks")
+      options.splits.target_blocks = number();
+    else if (text == "--tokens")
+      options.splits.min_tokens = number();
+    else if (text == "--dim")
+      options.head_dim = number();
+    else if (text == "--heads")
+      options.num_heads = number();
+    else if (std::sscanf(text.c_str(), "%dx%d", &batch, &context) == 2)
+      cases.emplace_back(batch, context);
+    else
+      std::fprintf(stderr, "unknown: %s\n", text.c_str()), std::exit(2);
+  }
+  if (cases.empty()) {
+    cases = {{1, 256},   {8, 256},   {32, 256},  {1, 2048},   {1, 16384}, {8, 2048},
+             {1, 65536}, {32, 2048}, {8, 16384}, {128, 1024}, {32, 8192}, {128, 4096}};
+  }
+  for (const DType dtype : options.dtypes) {
+    for (const auto& [batch, context] : cases) bench(batch, context, dtype, options);
+  }
+}
+
+}  // namespace
+}  // namespace octavo::backends::cuda
+
+int main(int argc, char** argv) {
+  try {
+    octavo::backends::cuda::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

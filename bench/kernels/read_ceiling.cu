@@ -1,0 +1,75 @@
+#include "bench/kernels/read_ceiling.h"
+
+#include <cuda_runtime.h>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/ptx/bulk_copy.cuh"
+#include "backends/cuda/ptx/mbarrier.cuh"
+#include "backends/cuda/ptx/pdl.cuh"
+
+namespace octavo::backends::cuda {
+namespace {
+
+constexpr int kPiece = 16 * 1024;
+constexpr int kStages = 6;
+constexpr int kBlocksEach = 2;
+
+// One thread copies; nobody looks at what arrives.
+__global__ void __launch_bounds__(32) read_kernel(const char* from, int64_t pieces) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char shared[];
+  __shared__ uint64_t barriers[kStages];
+  pdl_launch_next();
+  if (threadIdx.x != 0) return;
+  for (uint64_t& barrier : barriers) mbarrier_init(shared_address(&barrier), 1);
+  mbarrier_fence_init();
+  int64_t put = blockIdx.x;
+  const auto copy = [&](int stage) {
+    const uint32_t barrier = shared_address(&barriers[stage]);
+    mbarrier_arrive_expect(barrier, kPiece);
+    bulk_copy(shared_address(shared) + stage * kPiece, from + put * kPiece, kPiece, barrier);
+    put += gridDim.x;
+  };
+  for (int stage = 0; stage < kStages && put < pieces; ++stage) copy(stage);
+  int stage = 0;
+  uint32_t parity = 0;
+  for (int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    mbarrier_wait(shared_address(&barriers[stage]), parity);
+    if (put < pieces) copy(stage);
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  pdl_wait();
+#endif
+}
+
+}  // namespace
+
+void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
+  static const int multiprocessors = [] {
+    int count = 0;
+    check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0),
+               "cudaDeviceGetAttribute");
+    check_cuda(cudaFuncSetAttribute(read_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    kStages * kPiece),
+               "cudaFuncSetAttribute");
+    return count;
+  }();
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(kBlocksEach * multiprocessors));
+  config.blockDim = dim3(32);
+  config.dynamicSmemBytes = kStages * kPiece;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlap ? 1 : 0;
+  check_cuda(
+      cudaLaunchKernelEx(&config, read_kernel, static_cast<const char*>(from), bytes / kPiece),
+      "read_kernel");
+}
+
+}  // namespace octavo::backends::cuda

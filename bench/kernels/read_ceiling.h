@@ -1,0 +1,15 @@
+// How fast this card reads memory when nothing is computed: the ceiling of every kernel that
+// streams.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace octavo::backends::cuda {
+
+// Reads `bytes` (a multiple of 16 KB) by bulk copies into shared memory, 16 KB times 6 in flight a
+// block, two blocks a multiprocessor. `overlap`: may start while the launch before still runs.
+void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap);
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,28 @@
+// A CUDA call or launch that failed. The state of the device is unknown afterwards: the error is
+// thrown once, caught where requests are failed, and nothing more is tried on that device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace octavo::backends::cuda {
+
+class DeviceError : public std::runtime_error {
+ public:
+  // `call` is the name of what failed, e.g. "cudaMalloc" or "attention_decode".
+  DeviceError(const char* call, cudaError_t error)
+      : std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error)), error_(error) {}
+
+  cudaError_t error() const { return error_; }
+
+ private:
+  cudaError_t error_;
+};
+
+inline void check_cuda(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) throw DeviceError(call, error);
+}
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,10 @@
+// The decode kernel with Hopper's bulk copies, for E4M3 caches.
+#include "backends/cuda/tile/decode_launch.cuh"
+
+namespace octavo::backends::cuda {
+
+void launch_decode_sm90_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
+  launch_decode<1, BulkCopies, 113 * 1024, 226 * 1024>(launch, stream, overlap);
+}
+
+}  // namespace octavo::backends::cuda

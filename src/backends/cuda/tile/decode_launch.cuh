@@ -1,0 +1,91 @@
+// Picks the instance of the decode kernel and launches it, the same for every way of copying.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/tile/decode_kernel.cuh"
+
+namespace octavo::backends::cuda {
+
+// As many blocks as run at the same time: they take work until there is none.
+template <class Config>
+int resident_blocks() {
+  static const int blocks = [] {
+    int device = 0, multiprocessors = 0, each = 0;
+    const auto kernel = attention_decode_kernel<Config>;
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    Config::kRingBytes),
+               "cudaFuncSetAttribute");
+    check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+    check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+               "cudaDeviceGetAttribute");
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads + 32,
+                                                             Config::kRingBytes),
+               "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return multiprocessors * each;
+  }();
+  return blocks;
+}
+
+template <class Config>
+void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(resident_blocks<Config>()));
+  config.blockDim = dim3(Config::kThreads + 32);
+  config.dynamicSmemBytes = Config::kRingBytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlap ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&config, attention_decode_kernel<Config>, launch),
+             "attention_decode");
+}
+
+// Two blocks a multiprocessor where registers allow it; else one of more warps.
+template <int kHeadDim, int kValueBytes, int kHalves, template <class> class Copies,
+          int kLightBytes, int kHeavyBytes>
+void launch_decode_halves(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
+  constexpr bool kLight = kHeadDim * kHalves <= 128;
+  using Config =
+      std::conditional_t<kLight,
+                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kLightBytes, 2>,
+                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 7, kHeavyBytes, 1>>;
+  launch_decode_kernel<Config>(launch, stream, overlap);
+}
+
+template <int kHeadDim, int kValueBytes, template <class> class Copies, int kLightBytes,
+          int kHeavyBytes>
+void launch_decode_dim(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
+  const int rows = launch.args.max_q_len * (launch.args.num_heads / launch.args.num_kv_heads);
+  if constexpr (decode_tile_rows(kHeadDim) > 8) {
+    if (rows > 8) {
+      return launch_decode_halves<kHeadDim, kValueBytes, 2, Copies, kLightBytes, kHeavyBytes>(
+          launch, stream, overlap);
+    }
+  }
+  launch_decode_halves<kHeadDim, kValueBytes, 1, Copies, kLightBytes, kHeavyBytes>(launch, stream,
+                                                                                   overlap);
+}
+
+// The shared memory of a block of which a multiprocessor holds two, and of one.
+template <int kValueBytes, template <class> class Copies, int kLightBytes, int kHeavyBytes>
+void launch_decode(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
+  switch (launch.args.head_dim) {
+    case 64:
+      return launch_decode_dim<64, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
+                                                                                  overlap);
+    case 128:
+      return launch_decode_dim<128, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
+                                                                                   overlap);
+    default:
+      return launch_decode_dim<256, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
+                                                                                   overlap);
+  }
+}
+
+}  // namespace octavo::backends::cuda

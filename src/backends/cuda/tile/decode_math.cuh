@@ -1,0 +1,316 @@
+// The arithmetic of the decode kernel: what one warp does with one tile of keys and values. Scores
+// and sums are fp32 and in base 2; the matrix units multiply bfloat16, or half precision where the
+// cache is E4M3 (which converts exactly to nothing else).
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "backends/cuda/ptx/exp2.cuh"
+#include "backends/cuda/ptx/fp8.cuh"
+#include "backends/cuda/ptx/mma.cuh"
+#include "backends/cuda/tile/decode_layout.h"
+
+namespace octavo::backends::cuda {
+
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+inline constexpr unsigned kWarpLanes = 0xFFFFFFFF;
+
+template <class Layout>
+inline constexpr bool kIsFp8 = Layout::kLoadValues == 16;
+
+template <class Layout>
+__device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (kIsFp8<Layout>) {
+    mma_m16n8k16_f16(d, a, b0, b1);
+  } else {
+    mma_m16n8k16_bf16(d, a, b0, b1);
+  }
+}
+
+template <class Layout>
+__device__ inline uint32_t pack(float low, float high) {
+  if constexpr (kIsFp8<Layout>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
+// The query rows of a warp, in halves of 8, as operand, in softmax and in the output. A lane holds
+// row g of the operand but rows 2q and 2q + 1 of all else.
+template <class Layout, int kHalves>
+struct DecodeRows {
+  uint32_t q[kHalves][Layout::kKeySteps][2];
+  float scale[kHalves][2];  // of raw scores, to base 2
+  float highest[kHalves][2];
+  float sum[kHalves][2];                          // of this lane's tokens
+  float out[kHalves][Layout::kDimGroups / 2][4];  // two dimension groups by two rows
+
+  __device__ void clear() {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      highest[half][0] = highest[half][1] = -INFINITY;
+      sum[half][0] = sum[half][1] = 0.0f;
+#pragma unroll
+      for (auto& groups : out[half]) groups[0] = groups[1] = groups[2] = groups[3] = 0.0f;
+    }
+  }
+};
+
+// Half precision has fewer exponents than bfloat16: each row is brought below 2^15 by a power of
+// two, which the row's scale takes back.
+template <class Layout>
+__device__ inline float fit_half_precision(uint32_t (&words)[Layout::kKeySteps * 2]) {
+  float largest = 0.0f;
+#pragma unroll
+  for (const uint32_t word : words) {
+    const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&word));
+    largest = fmaxf(largest, fmaxf(fabsf(pair.x), fabsf(pair.y)));
+  }
+  largest = fmaxf(largest, __shfl_xor_sync(kWarpLanes, largest, 1));
+  largest = fmaxf(largest, __shfl_xor_sync(kWarpLanes, largest, 2));
+  const int exponent = min(254, 268 - (__float_as_int(largest) >> 23));
+  const float factor = __int_as_float(exponent << 23);
+#pragma unroll
+  for (uint32_t& word : words) {
+    const float2 pair = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&word));
+    word = pack<Layout>(pair.x * factor, pair.y * factor);
+  }
+  return __int_as_float((254 - exponent) << 23);
+}
+
+// `row`: row g of half `half`, a head's query in bfloat16. Fills the operand; `scale`: of scores.
+template <class Layout, int kHalves>
+__device__ inline void load_query(DecodeRows<Layout, kHalves>& rows, int half, const void* row,
+                                  float scale) {
+  const int q = static_cast<int>(threadIdx.x) % 4;
+  uint32_t words[Layout::kKeySteps * 2];
+#pragma unroll
+  for (int load = 0; load < Layout::kKeyLoads; ++load) {
+#pragma unroll
+    for (int part = 0; part < Layout::kLoadValues; part += 8) {
+      const char* from = static_cast<const char*>(row) + 2 * (Layout::key_load_dim(load, q) + part);
+      const uint4 values = *reinterpret_cast<const uint4*>(from);
+      uint32_t* to = words + (load * Layout::kLoadValues + part) / 2;
+      to[0] = values.x;
+      to[1] = values.y;
+      to[2] = values.z;
+      to[3] = values.w;
+    }
+  }
+  if constexpr (kIsFp8<Layout>) scale *= fit_half_precision<Layout>(words);
+#pragma unroll
+  for (int row_of_lane = 0; row_of_lane < 2; ++row_of_lane) {
+    rows.scale[half][row_of_lane] = __shfl_sync(kWarpLanes, scale, 4 * (2 * q + row_of_lane));
+  }
+#pragma unroll
+  for (int step = 0; step < Layout::kKeySteps; ++step) {
+    rows.q[half][step][0] = words[2 * step];
+    rows.q[half][step][1] = words[2 * step + 1];
+  }
+}
+
+// Of two token groups, [pair][half]: token g of the first by rows 2q and 2q + 1, then of the
+// second.
+template <class Layout, int kHalves>
+using Scores = float[Layout::kTokenGroups / 2][kHalves][4];
+
+// Raw scores of a tile whose K lies at `tile`.
+template <class Layout, int kHalves>
+__device__ inline void score_tile(Scores<Layout, kHalves>& s,
+                                  const DecodeRows<Layout, kHalves>& rows, const char* tile) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const char* token =
+      tile + Layout::token_offset(0, lane / 4) + Layout::key_load_offset(0, lane % 4);
+  const auto multiply = [&](int pair, int step, uint32_t a0, uint32_t a1, uint32_t a2,
+                            uint32_t a3) {
+    const uint32_t a[4] = {a0, a1, a2, a3};
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      mma<Layout>(s[pair][half], a, rows.q[half][step][0], rows.q[half][step][1]);
+    }
+  };
+#pragma unroll
+  for (auto& pair : s) {
+    for (auto& half : pair) half[0] = half[1] = half[2] = half[3] = 0.0f;
+  }
+#pragma unroll
+  for (int load = 0; load < Layout::kKeyLoads; ++load) {
+#pragma unroll
+    for (int pair = 0; pair < Layout::kTokenGroups / 2; ++pair) {
+      const char* from = token + pair * 4 * Layout::kRowBytes + Layout::key_load_offset(load, 0);
+      const uint4 x = *reinterpret_cast<const uint4*>(from);
+      const uint4 y = *reinterpret_cast<const uint4*>(from + 2 * Layout::kRowBytes);
+      if constexpr (kIsFp8<Layout>) {
+        const uint32_t first[4] = {x.x, x.y, x.z, x.w}, second[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          multiply(pair, 4 * load + i, e4m3x2_to_f16x2(first[i]), e4m3x2_to_f16x2(second[i]),
+                   e4m3x2_to_f16x2(first[i] >> 16), e4m3x2_to_f16x2(second[i] >> 16));
+        }
+      } else {
+        multiply(pair, 2 * load, x.x, y.x, x.y, y.y);
+        multiply(pair, 2 * load + 1, x.z, y.z, x.w, y.w);
+      }
+    }
+  }
+}
+
+template <class Layout, int kHalves>
+__device__ inline void scale_scores(Scores<Layout, kHalves>& s,
+                                    const DecodeRows<Layout, kHalves>& rows, float softcap) {
+#pragma unroll
+  for (auto& pair : s) {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) pair[half][i] *= rows.scale[half][i % 2];
+    }
+  }
+  if (softcap <= 0.0f) return;
+  const float inverse = 2.0f / softcap;
+#pragma unroll
+  for (auto& pair : s) {
+#pragma unroll
+    for (auto& half : pair) {
+#pragma unroll
+      for (float& score : half) {  // tanh(x) = 1 - 2 / (e^2x + 1), of a score to base 2
+        const float e = exp2_approx(score * inverse);
+        score = softcap * kLog2E * (1.0f - __fdividef(2.0f, e + 1.0f));
+      }
+    }
+  }
+}
+
+// Scores become probabilities relative to the row's highest score so far, to which `rows` is
+// brought.
+template <class Layout, int kHalves>
+__device__ inline void softmax_tile(Scores<Layout, kHalves>& s, DecodeRows<Layout, kHalves>& rows) {
+  float rescale[kHalves][2];
+  bool rises = false;
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float highest = rows.highest[half][row];
+#pragma unroll
+      for (auto& pair : s) {
+        highest = fmaxf(highest, fmaxf(pair[half][row], pair[half][2 + row]));
+      }
+#pragma unroll
+      for (int lanes = 4; lanes < 32; lanes *= 2) {
+        highest = fmaxf(highest, __shfl_xor_sync(kWarpLanes, highest, lanes));
+      }
+      const float base = highest == -INFINITY ? 0.0f : highest;
+      rescale[half][row] = exp2_approx(rows.highest[half][row] - base);
+      rises |= rows.highest[half][row] != highest;
+      rows.highest[half][row] = highest;
+      float sum = 0.0f;
+#pragma unroll
+      for (auto& pair : s) {
+        pair[half][row] = exp2_approx(pair[half][row] - base);
+        pair[half][2 + row] = exp2_approx(pair[half][2 + row] - base);
+        sum += pair[half][row] + pair[half][2 + row];
+      }
+      rows.sum[half][row] = rows.sum[half][row] * rescale[half][row] + sum;
+    }
+  }
+  // A row whose highest score stays multiplies by exactly 1: skipping that changes nothing.
+  if (!__any_sync(kWarpLanes, rises)) return;
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+    for (auto& groups : rows.out[half]) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) groups[i] *= rescale[half][i % 2];
+    }
+  }
+}
+
+// What a lane loads of one token's V, as words.
+template <class Layout>
+struct ValueWords {
+  static constexpr int kCount = Layout::kSpanBytes / 4;
+  uint32_t words[kCount];
+
+  __device__ explicit ValueWords(const char* from) {
+    if constexpr (kCount == 4) {
+      const uint4 v = *reinterpret_cast<const uint4*>(from);
+      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    } else {
+      const uint2 v = *reinterpret_cast<const uint2*>(from);
+      words[0] = v.x, words[1] = v.y;
+    }
+  }
+};
+
+// out += Vᵀ · Pᵀ for one step and one span; `even`, `odd`: the lane's tokens 2q and 2q + 1 of the
+// step's first token group.
+template <class Layout, int kHalves>
+__device__ inline void add_values(DecodeRows<Layout, kHalves>& rows,
+                                  const uint32_t (&p)[kHalves][2], int span, const char* even,
+                                  const char* odd) {
+  constexpr int kGroupBytes = 2 * Layout::kRowBytes;
+  const ValueWords<Layout> a(even), b(odd), c(even + kGroupBytes), d(odd + kGroupBytes);
+  const auto multiply = [&](int groups, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3) {
+    const uint32_t v[4] = {a0, a1, a2, a3};
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      mma<Layout>(rows.out[half][span * Layout::kSpanValues / 2 + groups], v, p[half][0],
+                  p[half][1]);
+    }
+  };
+#pragma unroll
+  for (int i = 0; i < ValueWords<Layout>::kCount; ++i) {
+    if constexpr (kIsFp8<Layout>) {
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const uint32_t select = pair == 0 ? 0x5140 : 0x7362;
+        const uint32_t low = __byte_perm(a.words[i], b.words[i], select);
+        const uint32_t high = __byte_perm(c.words[i], d.words[i], select);
+        multiply(2 * i + pair, e4m3x2_to_f16x2(low), e4m3x2_to_f16x2(low >> 16),
+                 e4m3x2_to_f16x2(high), e4m3x2_to_f16x2(high >> 16));
+      }
+    } else {
+      multiply(i, __byte_perm(a.words[i], b.words[i], 0x5410),
+               __byte_perm(a.words[i], b.words[i], 0x7632),
+               __byte_perm(c.words[i], d.words[i], 0x5410),
+               __byte_perm(c.words[i], d.words[i], 0x7632));
+    }
+  }
+}
+
+// out += Vᵀ · Pᵀ of a tile whose V lies at `tile`.
+template <class Layout, int kHalves>
+__device__ inline void add_value_tile(DecodeRows<Layout, kHalves>& rows,
+                                      const Scores<Layout, kHalves>& s, const char* tile) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4, q = lane % 4;
+  const char* even = tile + Layout::token_offset(0, 2 * q) + Layout::span_offset(0, g);
+  const char* odd = tile + Layout::token_offset(0, 2 * q + 1) + Layout::span_offset(0, g);
+  uint32_t p[Layout::kTokenGroups / 2][kHalves][2];
+#pragma unroll
+  for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      p[step][half][0] = transpose_8x8(pack<Layout>(s[step][half][0], s[step][half][1]));
+      p[step][half][1] = transpose_8x8(pack<Layout>(s[step][half][2], s[step][half][3]));
+    }
+  }
+#pragma unroll
+  for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
+#pragma unroll
+    for (int span = 0; span < Layout::kSpans; ++span) {
+      const int at = step * 4 * Layout::kRowBytes + Layout::span_offset(span, 0);
+      add_values<Layout, kHalves>(rows, p[step], span, even + at, odd + at);
+    }
+  }
+}
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,139 @@
+// How the decode kernel's work is cut, and the workspace that carries it from the planning kernel
+// to every layer. Plain C++: the kernels and the tests on a CPU use the same lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cuda/attention_decode.h"
+#include "backends/cuda/tile/decode_layout.h"
+#include "backends/cuda/tile/fast_divisor.h"
+
+namespace octavo::backends::cuda {
+
+// A split of a sequence: work for every kv head and row tile.
+struct DecodeWork {
+  int seq;
+  int begin, end;  // keys; begin is a multiple of 16
+  int split, num_splits;
+  int q_row;  // of the sequence's first query, in the batch
+  int q_len;
+  int num_keys;  // of the whole sequence
+};
+static_assert(sizeof(DecodeWork) == 32);
+
+struct DecodeHeader {
+  uint32_t ticket;  // wraps around by itself at the end of a launch
+  int num_work;
+  int num_items;  // num_work * num_kv_heads * row tiles
+  int unused[5];
+};
+static_assert(sizeof(DecodeHeader) == 32);
+
+// Query rows of one kv head (tokens by heads of the group) that a block takes at a time: as many as
+// registers hold the output of.
+OCTAVO_DECODE_HD constexpr int decode_tile_rows(int head_dim) {
+  return head_dim > 128 ? 8 : 16;
+}
+// The most splits of one sequence, whatever the heads.
+inline constexpr int kMaxDecodeSplits = 64;
+// Splits are multiples of this, so that only a sequence's last tile is partial.
+inline constexpr int kDecodeSplitUnit = 128;
+
+OCTAVO_DECODE_HD constexpr int round_up(int value, int unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+OCTAVO_DECODE_HD constexpr int decode_lowest_key(int position, int window_left, int chunk) {
+  int lowest = 0;
+  if (window_left >= 0 && position > window_left) lowest = position - window_left;
+  if (chunk > 0 && position > 0) {
+    const int start = position - position % chunk;
+    lowest = start > lowest ? start : lowest;
+  }
+  return lowest;
+}
+
+OCTAVO_DECODE_HD constexpr int decode_row_tiles(const DecodeArgs& args) {
+  const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
+  const int tile_rows = decode_tile_rows(args.head_dim);
+  return (rows + tile_rows - 1) / tile_rows;
+}
+
+OCTAVO_DECODE_HD constexpr int decode_max_splits(const DecodeArgs& args) {
+  const int splits = args.splits.target_blocks / (args.num_kv_heads * decode_row_tiles(args));
+  return splits < 1 ? 1 : splits > kMaxDecodeSplits ? kMaxDecodeSplits : splits;
+}
+
+// The keys that a sequence's rows see, from a multiple of 16, and how they are cut.
+struct DecodeCut {
+  int begin, end;
+  int split_tokens;
+  int num_splits;  // at least 1
+};
+
+OCTAVO_DECODE_HD constexpr DecodeCut decode_cut(const DecodeArgs& args, int num_keys, int q_len) {
+  DecodeCut cut = {0, num_keys, 0, 1};
+  const int lowest = decode_lowest_key(num_keys - q_len, args.window_left, args.chunk);
+  cut.begin = lowest / 16 * 16;
+  const int count = cut.end > cut.begin ? cut.end - cut.begin : 0;
+  const int max_splits = decode_max_splits(args);
+  const int share = (count + max_splits - 1) / max_splits;
+  const int least = args.splits.min_tokens;
+  cut.split_tokens = round_up(share > least ? share : least, kDecodeSplitUnit);
+  cut.num_splits = count == 0 ? 1 : (count + cut.split_tokens - 1) / cut.split_tokens;
+  return cut;
+}
+
+// The parts of the workspace, in this order, each aligned to 128 bytes.
+struct DecodeWorkspace {
+  DecodeHeader* header;
+  uint32_t* arrivals;     // [num_seqs, num_kv_heads, row tiles]: splits that have ended
+  DecodeWork* work;       // [num_seqs * max splits]
+  float* partial_stats;   // [items, tile rows, 2]: highest score (base 2) and sum
+  float* partial_values;  // [items, tile rows, head_dim], not normalised
+  size_t bytes;
+};
+
+inline DecodeWorkspace decode_workspace(const DecodeArgs& args, void* memory) {
+  size_t bytes = 0;
+  const auto take = [&](size_t size) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(memory) + bytes;
+    bytes += (size + 127) / 128 * 128;
+    return address;
+  };
+  const auto num_seqs = static_cast<size_t>(args.num_seqs);
+  const auto heads = static_cast<size_t>(args.num_kv_heads * decode_row_tiles(args));
+  const size_t max_work = num_seqs * static_cast<size_t>(decode_max_splits(args));
+  const size_t rows = max_work * heads * static_cast<size_t>(decode_tile_rows(args.head_dim));
+  DecodeWorkspace workspace;
+  workspace.header = reinterpret_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
+  workspace.arrivals = reinterpret_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));
+  workspace.work = reinterpret_cast<DecodeWork*>(take(max_work * sizeof(DecodeWork)));
+  workspace.partial_stats = reinterpret_cast<float*>(take(rows * 2 * sizeof(float)));
+  workspace.partial_values =
+      reinterpret_cast<float*>(take(rows * static_cast<size_t>(args.head_dim) * sizeof(float)));
+  workspace.bytes = bytes;
+  return workspace;
+}
+
+// What the attention kernels are given.
+struct DecodeKernelArgs {
+  DecodeArgs args;
+  DecodeWorkspace workspace;
+  FastDivisor row_tiles;
+  FastDivisor heads;  // kv heads times row tiles: items of a split
+  FastDivisor group;  // query heads of a kv head
+  FastDivisor block_size;
+};
+
+void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream);
+
+// The instances of the kernel, each in a file of its own. `overlap`: may start while the kernel
+// before it still runs.
+void launch_decode_sm90_bf16(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+void launch_decode_sm90_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+void launch_decode_portable_bf16(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+void launch_decode_portable_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,231 @@
+// What feeds the decode kernel: one warp of a block, the producer, looks up where keys and values
+// lie and has them copied into a ring of tiles in shared memory, as far ahead as the ring allows
+// and across the ends of items. The other warps compute and know nothing of pages.
+//
+// Two ways to copy: BulkCopies (sm_90: a copy a slab, counted in bytes by the tile's barrier) and
+// ThreadCopies (sm_80: 16 bytes a lane).
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/ptx/bulk_copy.cuh"
+#include "backends/cuda/ptx/cp_async.cuh"
+#include "backends/cuda/ptx/mbarrier.cuh"
+#include "backends/cuda/ptx/pdl.cuh"
+#include "backends/cuda/tile/decode_plan.h"
+
+namespace octavo::backends::cuda {
+
+inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
+
+// The work of one item of the list.
+struct DecodeItem {
+  DecodeWork work;
+  int index;  // of the item; -1: there are no more
+  int kv_head;
+  int row_tile;
+  int num_rows;  // from the tile's first to the sequence's last; may be 0 or less
+};
+
+// Row tiles follow each other, then kv heads, so that blocks that run at the same time read
+// neighbouring memory.
+__device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int index) {
+  const int head = launch.heads.remainder(index);
+  DecodeItem item;
+  item.work = launch.workspace.work[launch.heads.divide(index)];
+  item.index = index;
+  item.kv_head = launch.row_tiles.divide(head);
+  item.row_tile = launch.row_tiles.remainder(head);
+  item.num_rows = item.work.q_len * launch.group.divisor() -
+                  item.row_tile * decode_tile_rows(launch.args.head_dim);
+  return item;
+}
+
+// One copy a slab.
+template <class Layout>
+struct BulkCopies {
+  static constexpr int kArrivals = 1;  // at a tile's barrier
+
+  // `from`: lanes 0 .. 3 hold where the slabs of K lie, lanes 4 .. 7 those of V.
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0) mbarrier_arrive_expect(barrier, 2 * slabs * Layout::kSlabBytes);
+    __syncwarp();
+    if (lane < 8 && lane % 4 < slabs) {
+      const uint32_t to = tile + lane / 4 * Layout::kTileBytes + lane % 4 * Layout::kSlabStride;
+      bulk_copy(to, from, Layout::kSlabBytes, barrier);
+    }
+  }
+
+  // After ordinary writes to a tile, before it is given back.
+  __device__ static void fence() { bulk_copy_fence(); }
+};
+
+// Every lane copies 16 bytes at a time, neighbours side by side.
+template <class Layout>
+struct ThreadCopies {
+  static constexpr int kArrivals = 32;
+
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i) {
+      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), i);
+      if (i % 4 >= slabs) continue;
+      const uint32_t to = tile + i / 4 * Layout::kTileBytes + i % 4 * Layout::kSlabStride;
+#pragma unroll
+      for (int byte = 16 * lane; byte < Layout::kSlabBytes + 16 * lane; byte += 512) {
+        cp_async_16(to + byte, reinterpret_cast<const char*>(address) + byte);
+      }
+    }
+    cp_async_arrive(barrier);
+  }
+
+  __device__ static void fence() {}
+};
+
+// The ring in shared memory and the items that the producer has announced. Tiles and items are
+// counted from the start of the kernel; `full` barriers complete when a tile has arrived or an item
+// is announced, `empty` ones when nobody needs it any more.
+template <class Layout, int kStages_>
+struct DecodePipe {
+  static constexpr int kStages = kStages_;
+  static constexpr int kItems = 4;
+  static constexpr int kStageBytes = 2 * Layout::kTileBytes;  // K, then V
+
+  uint64_t full[kStages], empty[kStages];
+  uint64_t item_full[kItems], item_empty[kItems];
+  DecodeItem items[kItems];
+
+  // By one thread; then a barrier of the block.
+  __device__ void init(int tile_arrivals, int num_consumers) {
+    for (int i = 0; i < kStages; ++i) {
+      mbarrier_init(shared_address(&full[i]), static_cast<uint32_t>(tile_arrivals));
+      mbarrier_init(shared_address(&empty[i]), 1);
+    }
+    for (int i = 0; i < kItems; ++i) {
+      mbarrier_init(shared_address(&item_full[i]), 1);
+      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(num_consumers));
+    }
+    mbarrier_fence_init();
+  }
+
+  __device__ static uint32_t stage(uint32_t tile) { return tile % kStages; }
+
+  __device__ void wait_tile(uint32_t tile) {
+    mbarrier_wait(shared_address(&full[stage(tile)]), tile / kStages & 1);
+  }
+  __device__ void give_back_tile(uint32_t tile) {  // by one lane
+    mbarrier_arrive(shared_address(&empty[stage(tile)]));
+  }
+  __device__ void wait_room(uint32_t tile) {
+    mbarrier_wait(shared_address(&empty[stage(tile)]), (tile / kStages & 1) ^ 1);
+  }
+
+  __device__ const DecodeItem& wait_item(uint32_t ordinal) {
+    mbarrier_wait(shared_address(&item_full[ordinal % kItems]), ordinal / kItems & 1);
+    return items[ordinal % kItems];
+  }
+  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each consumer
+    mbarrier_arrive(shared_address(&item_empty[ordinal % kItems]));
+  }
+  // By a whole warp.
+  __device__ void announce(uint32_t ordinal, const DecodeItem& item) {
+    mbarrier_wait(shared_address(&item_empty[ordinal % kItems]), (ordinal / kItems & 1) ^ 1);
+    if (threadIdx.x % 32 == 0) {
+      items[ordinal % kItems] = item;
+      mbarrier_arrive(shared_address(&item_full[ordinal % kItems]));
+    }
+    __syncwarp();
+  }
+
+  __device__ static int num_tiles(const DecodeItem& item) {
+    if (item.num_rows <= 0) return 0;
+    return (item.work.end - item.work.begin + Layout::kTileTokens - 1) / Layout::kTileTokens;
+  }
+};
+
+template <class Layout, class Copies, class Pipe>
+class DecodeProducer {
+ public:
+  __device__ DecodeProducer(const DecodeKernelArgs& launch, Pipe& pipe, const char* ring)
+      : launch_(launch),
+        pipe_(pipe),
+        ring_(shared_address(ring)),
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  // The first item of a block is known from its index, the others are drawn.
+  __device__ void run() {
+    const int num_items = launch_.workspace.header->num_items;
+    int index = static_cast<int>(blockIdx.x);
+    uint32_t ordinal = 0;
+    for (; index < num_items; ++ordinal) {
+      const DecodeItem item = load_item(launch_, index);
+      pipe_.announce(ordinal, item);
+      if (ordinal == 0) {
+        put_item<true>(item);
+        pdl_wait();
+      } else {
+        put_item<false>(item);
+      }
+      index = draw(num_items);
+    }
+    DecodeItem end = {};
+    end.index = -1;
+    pipe_.announce(ordinal, end);
+  }
+
+ private:
+  static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
+
+  // Every block that has an item draws until it draws in vain: as many draws as there are items, at
+  // the last of which the counter wraps to 0.
+  __device__ int draw(int num_items) {
+    uint32_t ticket = 0;
+    if (lane_ == 0) {
+      ticket = atomicInc(&launch_.workspace.header->ticket, static_cast<uint32_t>(num_items - 1));
+    }
+    return static_cast<int>(gridDim.x + __shfl_sync(kAllLanes, ticket, 0));
+  }
+
+  // kEarly: the kernel before may still run. It is waited for where it may write a tile's keys and
+  // values.
+  template <bool kEarly>
+  __device__ void put_item(const DecodeItem& item) {
+    const DecodeWork& work = item.work;
+    const int num_tiles = Pipe::num_tiles(item);
+    int64_t offset = 0;
+    for (int tile = 0; tile < num_tiles; ++tile, ++next_tile_) {
+      const int token = work.begin + tile * Layout::kTileTokens;
+      if (tile % kTilesAtOnce == 0) offset = find_slab(item, token);
+      const int slabs = min(4, (work.end - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
+      const auto from = __shfl_sync(kAllLanes, offset, tile % kTilesAtOnce * 4 + lane_ % 4);
+      const void* cache = lane_ / 4 == 0 ? launch_.args.k : launch_.args.v;
+      pipe_.wait_room(next_tile_);
+      if (kEarly && token + Layout::kTileTokens > work.num_keys - work.q_len) pdl_wait();
+      const uint32_t stage = Pipe::stage(next_tile_);
+      Copies::put(ring_ + stage * Pipe::kStageBytes, shared_address(&pipe_.full[stage]),
+                  static_cast<const char*>(cache) + from, slabs);
+    }
+  }
+
+  // Where the slab of this lane lies in the cache: of the tiles from `token` on, 4 lanes a tile.
+  __device__ int64_t find_slab(const DecodeItem& item, int token) {
+    const DecodeArgs& args = launch_.args;
+    token += lane_ * Layout::kSlabTokens;
+    if (token >= item.work.end) return 0;
+    const int64_t block = args.block_table[item.work.seq * args.block_table_stride +
+                                           launch_.block_size.divide(token)];
+    return ((block * args.num_kv_heads + item.kv_head) * args.block_size +
+            launch_.block_size.remainder(token)) *
+           Layout::kRowBytes;
+  }
+
+  const DecodeKernelArgs& launch_;
+  Pipe& pipe_;
+  uint32_t ring_;
+  int lane_;
+  uint32_t next_tile_ = 0;
+};
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,206 @@
+// The decode kernel's order of tokens and dimensions, and its splits: no GPU needed.
+#include "backends/cuda/tile/decode_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "backends/cuda/tile/decode_plan.h"
+
+namespace octavo::backends::cuda {
+namespace {
+
+template <int kHeadDim, int kBytes>
+struct Shape {
+  using Layout = DecodeLayout<kHeadDim, kBytes>;
+};
+
+template <typename T>
+class DecodeLayoutTest : public testing::Test {};
+using Shapes = testing::Types<Shape<64, 1>, Shape<64, 2>, Shape<128, 1>, Shape<128, 2>,
+                              Shape<256, 1>, Shape<256, 2>>;
+TYPED_TEST_SUITE(DecodeLayoutTest, Shapes);
+
+TYPED_TEST(DecodeLayoutTest, EveryTokenAndDimensionOnce) {
+  using Layout = typename TypeParam::Layout;
+  std::set<int> tokens, dims, offsets;
+  for (int group = 0; group < Layout::kTokenGroups; ++group) {
+    for (int index = 0; index < 8; ++index) {
+      const int token = Layout::token(group, index);
+      tokens.insert(token);
+      offsets.insert(Layout::token_offset(group, index));
+      EXPECT_EQ(Layout::token_offset(group, index),
+                token / Layout::kSlabTokens * Layout::kSlabStride +
+                    token % Layout::kSlabTokens * Layout::kRowBytes);
+    }
+  }
+  EXPECT_EQ(static_cast<int>(tokens.size()), Layout::kTileTokens);
+  EXPECT_EQ(*tokens.begin(), 0);
+  EXPECT_EQ(*tokens.rbegin(), Layout::kTileTokens - 1);
+  EXPECT_EQ(offsets.size(), tokens.size());
+  for (int group = 0; group < Layout::kDimGroups; ++group) {
+    for (int index = 0; index < 8; ++index) dims.insert(Layout::out_dim(group, index));
+  }
+  EXPECT_EQ(static_cast<int>(dims.size()), Layout::kDimGroups * 8);
+  EXPECT_EQ(*dims.rbegin(), Layout::kDimGroups * 8 - 1);
+}
+
+// The offsets that the kernel adds as constants are those of the formulas.
+TYPED_TEST(DecodeLayoutTest, StepsAreConstant) {
+  using Layout = typename TypeParam::Layout;
+  for (int index = 0; index < 8; ++index) {
+    for (int group = 0; group < Layout::kTokenGroups; ++group) {
+      EXPECT_EQ(Layout::token_offset(group, index),
+                Layout::token_offset(0, index) + group * 2 * Layout::kRowBytes);
+    }
+  }
+  for (int span = 0; span < Layout::kSpans; ++span) {
+    for (int g = 0; g < 8; ++g) {
+      for (int value = 0; value < Layout::kSpanValues; ++value) {
+        const int bytes =
+            Layout::span_offset(span, g) + value * Layout::kRowBytes / (8 * Layout::kDimGroups);
+        EXPECT_EQ(Layout::out_dim(span * Layout::kSpanValues + value, g),
+                  bytes * 8 * Layout::kDimGroups / Layout::kRowBytes);
+      }
+    }
+  }
+}
+
+// How often the busiest bank of shared memory is asked by a warp's load of `bytes` a lane, over the
+// least possible: lanes of 128 bytes together are served at a time.
+int bank_conflicts(const std::vector<int>& offsets, int bytes) {
+  int worst = 0;
+  const int lanes = 128 / bytes;
+  for (int first = 0; first < 32; first += lanes) {
+    std::vector<std::set<int>> words(32);
+    for (int lane = first; lane < first + lanes; ++lane) {
+      for (int byte = 0; byte < bytes; byte += 4) {
+        const int word = (offsets[static_cast<size_t>(lane)] + byte) / 4;
+        words[static_cast<size_t>(word % 32)].insert(word);
+      }
+    }
+    for (const auto& bank : words) worst = std::max(worst, static_cast<int>(bank.size()));
+  }
+  return worst;
+}
+
+TYPED_TEST(DecodeLayoutTest, LoadsTouchBanksEvenly) {
+  using Layout = typename TypeParam::Layout;
+  for (int load = 0; load < Layout::kKeyLoads; ++load) {
+    std::vector<int> offsets;
+    for (int lane = 0; lane < 32; ++lane) {
+      offsets.push_back(Layout::token_offset(1, lane / 4) +
+                        Layout::key_load_offset(load, lane % 4));
+    }
+    EXPECT_EQ(bank_conflicts(offsets, 16), Layout::kRowBytes == 64 ? 2 : 1);
+  }
+  for (int span = 0; span < Layout::kSpans; ++span) {
+    for (int odd = 0; odd < 2; ++odd) {
+      std::vector<int> offsets;
+      for (int lane = 0; lane < 32; ++lane) {
+        offsets.push_back(Layout::token_offset(1, lane % 4 * 2 + odd) +
+                          Layout::span_offset(span, lane / 4));
+      }
+      EXPECT_EQ(bank_conflicts(offsets, Layout::kSpanBytes), 1);
+    }
+  }
+}
+
+TEST(FastDivisor, DividesLikeTheLanguage) {
+  for (const int divisor : {1, 2, 3, 5, 7, 16, 17, 48, 100, 8192, 65535, 1 << 30, 0x7FFFFFFF}) {
+    const FastDivisor fast(divisor);
+    for (const int64_t base : {0, 1, 2, 15, 16, 1000, 123456789, 0x7FFFFFFF}) {
+      for (int64_t n : {base, base * divisor, base * divisor - 1, base * divisor + 1}) {
+        if (n < 0 || n > 0x7FFFFFFF) continue;
+        const int value = static_cast<int>(n);
+        ASSERT_EQ(fast.divide(value), value / divisor) << value << " / " << divisor;
+        ASSERT_EQ(fast.remainder(value), value % divisor) << value << " / " << divisor;
+      }
+    }
+  }
+}
+
+DecodeArgs llama() {
+  DecodeArgs args;
+  args.num_seqs = 1;
+  args.num_heads = 32;
+  args.num_kv_heads = 8;
+  args.head_dim = 128;
+  args.block_size = 16;
+  return args;
+}
+
+TEST(DecodeCut, CoversWhatRowsSee) {
+  for (const int kv_heads : {1, 2, 8, 32}) {
+    for (const int window : {-1, 0, 100, 4095}) {
+      DecodeArgs args = llama();
+      args.num_kv_heads = kv_heads;
+      args.window_left = window;
+      for (int keys = 0; keys < 140000; keys += 1 + keys / 7) {
+        for (const int q_len : {1, 8}) {
+          const DecodeCut cut = decode_cut(args, keys, q_len);
+          EXPECT_EQ(cut.begin % 16, 0);
+          EXPECT_EQ(cut.end, keys);
+          EXPECT_EQ(cut.split_tokens % kDecodeSplitUnit, 0);
+          EXPECT_GE(cut.num_splits, 1);
+          EXPECT_LE(cut.num_splits, decode_max_splits(args));
+          const int lowest = decode_lowest_key(keys - q_len, window, 0);
+          EXPECT_LE(cut.begin, lowest);
+          EXPECT_GT(cut.begin + 16, lowest);
+          EXPECT_GE(cut.begin + cut.num_splits * cut.split_tokens, keys);
+          if (cut.num_splits > 1) {
+            EXPECT_LT(cut.begin + (cut.num_splits - 1) * cut.split_tokens, keys);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DecodeCut, LowestKeyOfWindowsAndChunks) {
+  EXPECT_EQ(decode_lowest_key(-3, 5, 4), 0);
+  EXPECT_EQ(decode_lowest_key(10, -1, 0), 0);
+  EXPECT_EQ(decode_lowest_key(10, 10, 0), 0);
+  EXPECT_EQ(decode_lowest_key(10, 3, 0), 7);
+  EXPECT_EQ(decode_lowest_key(10, 3, 4), 8);
+  EXPECT_EQ(decode_lowest_key(10, 1, 4), 9);
+  EXPECT_EQ(decode_lowest_key(8192, -1, 8192), 8192);
+  EXPECT_EQ(decode_lowest_key(8191, -1, 8192), 0);
+}
+
+TEST(DecodeWorkspace, PartsDoNotOverlap) {
+  DecodeArgs args = llama();
+  args.num_seqs = 3;
+  args.max_q_len = 8;
+  constexpr int64_t kBase = 1 << 20;
+  const DecodeWorkspace w = decode_workspace(args, reinterpret_cast<void*>(kBase));
+  const auto at = [](const void* p) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)) - kBase;
+  };
+  EXPECT_EQ(decode_row_tiles(args), 2);
+  const int items = 3 * decode_max_splits(args) * 8 * 2;
+  EXPECT_EQ(at(w.header), 0);
+  EXPECT_GE(at(w.arrivals), 32);
+  EXPECT_GE(at(w.work) - at(w.arrivals), 3 * 8 * 2 * 4);
+  EXPECT_GE(at(w.partial_stats) - at(w.work), 3 * decode_max_splits(args) * 32);
+  EXPECT_GE(at(w.partial_values) - at(w.partial_stats), items * 16 * 8);
+  EXPECT_GE(static_cast<int64_t>(w.bytes) - at(w.partial_values), int64_t{items} * 16 * 128 * 4);
+}
+
+TEST(DecodeAttention, RefusesWhatItCannotDo) {
+  const auto code = [](void (*change)(DecodeArgs&)) {
+    DecodeArgs args = llama();
+    change(args);
+    return plan_decode(args, nullptr, nullptr).code();
+  };
+  EXPECT_EQ(code([](DecodeArgs& a) { a.head_dim = 96; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code([](DecodeArgs& a) { a.kv_dtype = DType::kF32; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code([](DecodeArgs& a) { a.block_size = 8; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code([](DecodeArgs& a) { a.window_right = 3; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code([](DecodeArgs& a) { a.num_kv_heads = 5; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](DecodeArgs& a) { a.scale = 0.0f; }), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace octavo::backends::cuda
