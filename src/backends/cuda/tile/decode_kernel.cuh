@@ -1,47 +1,33 @@
 // Paged decode attention: the kernel, for any way of copying (decode_stream.cuh). A block takes a
 // split of a sequence for one kv head and 8 or 16 query rows of its group. Its warps take tiles in
-// turn, each with its own softmax and output, and meet only at the end of the split, in shared
-// memory. The block that finishes the last split of a sequence merges them all, in order.
+// turn, each with its own stream, softmax and output, and meet only at the end of the split, in
+// shared memory. The block that finishes the last split of a sequence merges them all, in order.
 #pragma once
 
-#include "backends/cuda/ptx/sync.cuh"
 #include "backends/cuda/tile/decode_math.cuh"
 #include "backends/cuda/tile/decode_stream.cuh"
 
 namespace octavo::backends::cuda {
 
-// At most kMaxWarps compute; one more produces.
-template <int kHeadDim_, int kValueBytes, int kHalves_, template <class> class Copies_,
-          int kMaxWarps, int kSharedBytes_, int kBlocksEach_>
+template <int kHeadDim_, int kValueBytes, int kHalves_, template <class, int> class Copies_,
+          int kWarps_, int kSharedBytes>
 struct DecodeConfig {
   using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
-  using Copies = Copies_<Layout>;
+  template <class L, int kSlots>
+  using Copies = Copies_<L, kSlots>;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kHalves = kHalves_;
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
-  static constexpr int kBlocksEach = kBlocksEach_;  // a multiprocessor holds at the same time
-  static constexpr int kSharedBytes = kSharedBytes_;
+  static constexpr int kWarps = kWarps_;
+  static constexpr int kThreads = 32 * kWarps;
 
-  static constexpr int kStages = (kSharedBytes - 3072) / (2 * Layout::kTileBytes);
-  // Each warp keeps a tile until its block is done with an item: there must be more than those.
-  static constexpr int kWarps = kMaxWarps < kStages / 2 + 1 ? kMaxWarps : kStages / 2 + 1;
-  static_assert(kStages >= 2 && kStages >= kWarps);
-  static constexpr int kThreads = 32 * kWarps;  // that compute
-  using Pipe = DecodePipe<Layout, kStages>;
-  static constexpr int kRingBytes = kStages * Pipe::kStageBytes;
-  // What a warp merges with lies in the tile that it read last.
-  static_assert(8 * kHalves * kHeadDim * 4 <= Pipe::kStageBytes);
-};
-
-// Beside the ring: what warps tell each other, and what they note down.
-template <class Config>
-struct DecodeShared {
-  typename Config::Pipe pipe;
-  float2 stats[Config::kWarps][8 * Config::kHalves];  // highest score and sum of each row
-  int2 seen[Config::kWarps][8 * Config::kHalves];     // first and last key, each warp for itself
-  int values[Config::kWarps];                         // where a warp's values lie, in bytes
-  int pending;       // an item whose split has ended but is not reported yet, or -1
-  int merge_splits;  // the pending item's was its sequence's last
+  // Shared memory: the rings, then what blocks merge with.
+  static constexpr int kMergeBytes = kWarps * 8 * (kHeadDim + 2) * 4;
+  static constexpr int kSlots = (kSharedBytes - kMergeBytes - 1024) / (kWarps * Layout::kTileBytes);
+  static_assert(kSlots >= 2);
+  static constexpr int kRingBytes = kSlots * Layout::kTileBytes;
+  static constexpr int kBytes = kWarps * kRingBytes + kMergeBytes + kWarps * kSlots * 8 + 32;
+  using Stream = DecodeStream<Layout, Copies, kSlots, kWarps>;
 };
 
 // What warps, and later splits, are merged in: highest score, sum and four values of one row.
@@ -51,8 +37,8 @@ struct PartialRow {
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
   __device__ void add(float2 stats, float4 more) {
-    if (stats.x == -INFINITY) return;
     const float top = fmaxf(highest, stats.x);
+    if (top == -INFINITY) return;
     const float mine = exp2_approx(highest - top), theirs = exp2_approx(stats.x - top);
     highest = top;
     sum = sum * mine + stats.y * theirs;
@@ -94,111 +80,72 @@ struct ItemRows {
   }
 };
 
-// The warps that compute.
 template <class Config>
-class DecodeConsumers {
+class DecodeBlock {
   using Layout = typename Config::Layout;
-  using Pipe = typename Config::Pipe;
+  using Stream = typename Config::Stream;
   static constexpr int kHalves = Config::kHalves;
   static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
 
  public:
-  __device__ DecodeConsumers(const DecodeKernelArgs& launch, char* ring,
-                             DecodeShared<Config>& shared)
-      : launch_(launch), args_(launch.args), ring_(ring), shared_(shared) {}
+  __device__ DecodeBlock(const DecodeKernelArgs& launch, float4* merge, float2* stats, int* flag)
+      : launch_(launch), args_(launch.args), merge_(merge), stats_(stats), flag_(flag) {}
 
-  __device__ void run() {
-    if (thread_ == 0) shared_.pending = -1;
-    pdl_wait();
-    for (uint32_t ordinal = 0;; ++ordinal) {
-      const DecodeItem& item = shared_.pipe.wait_item(ordinal);
-      if (item.index < 0) break;
-      const int held = attend(item);
-      finish(item, held);
-      if (held >= 0) {
-        Config::Copies::fence();  // all have written where copies will go
-        give_back(static_cast<uint32_t>(held));
-      }
-      if (lane_ == 0) shared_.pipe.give_back_item(ordinal);
+  // All tiles of this warp. An item is loaded anew wherever it is needed, which keeps it out of the
+  // registers of the inner loop.
+  __device__ void attend(int index, Stream& stream) {
+    const DecodeItem item = load_item(launch_, index);
+    const ItemRows rows(launch_, item, Config::kTileRows);
+    load_rows(rows);
+    const TileLimits limits(rows);
+    const int begin = item.work.begin;
+    const int tiles = Stream::num_tiles(item, warp_);
+    for (int tile = 0; tile < tiles; ++tile) {
+      const int token = Stream::tile_token(begin, warp_, tile);
+      Scores<Layout, kHalves> s;
+      score_tile<Layout, kHalves>(s, rows_, stream.take());
+      stream.give_back();
+      scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
+      if (!limits.all_see(token)) mask_tile(s, token, index);
+      softmax_tile<Layout, kHalves>(s, rows_);
+      char* values = stream.take();
+      if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
+      add_value_tile<Layout, kHalves>(rows_, s, values);
+      stream.give_back();
+      stream.fill();
     }
-    report_pending();
-    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
-    sync();
-    if (shared_.merge_splits) merge_splits(shared_.pending);
+  }
+
+  // The warps' results become the block's: written to `out`, or a partial result.
+  // `publish` runs in every thread before the first barrier.
+  template <class Publish>
+  __device__ void finish(int index, Publish publish) {
+    const DecodeItem item = load_item(launch_, index);
+    const ItemRows rows(launch_, item, Config::kTileRows);
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      const int count = min(8, rows.count - 8 * half);
+      write_warp(half, count);
+      if (half == 0) publish();
+      __syncthreads();
+      for (int i = thread_; i < count * kVectors; i += Config::kThreads) {
+        const int row = i / kVectors, vector = i % kVectors;
+        PartialRow total;
+        for (int warp = 0; warp < Config::kWarps; ++warp) {
+          total.add(stats_[warp * 8 + row], merge_[merge_index(warp, row, vector)]);
+        }
+        if (item.work.num_splits == 1) {
+          write_out(rows, 8 * half + row, vector, total);
+        } else {
+          write_partial(index, 8 * half + row, vector, total);
+        }
+      }
+      __syncthreads();
+    }
+    if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(index, rows);
   }
 
  private:
-  __device__ static void sync() { named_barrier<Config::kThreads>(); }
-
-  __device__ void give_back(uint32_t tile) {
-    __syncwarp();
-    if (lane_ == 0) shared_.pipe.give_back_tile(tile);
-  }
-
-  __device__ char* stage(uint32_t tile) { return ring_ + Pipe::stage(tile) * Pipe::kStageBytes; }
-
-  // This warp's tiles of the item. Its last is not given back but returned, for `finish` to write
-  // to; -1: it has none.
-  __device__ int attend(const DecodeItem& item) {
-    const ItemRows rows(launch_, item, Config::kTileRows);
-    load_rows(rows);
-    report_pending();
-    const TileLimits limits(rows);
-    const int begin = item.work.begin;
-    const int tiles = Pipe::num_tiles(item);
-    const uint32_t first = first_tile_;
-    first_tile_ += static_cast<uint32_t>(tiles);
-    int held = -1;
-    for (int i = warp_; i < tiles; i += Config::kWarps) {
-      if (held >= 0) give_back(static_cast<uint32_t>(held));
-      const int token = begin + i * Layout::kTileTokens;
-      const uint32_t tile = first + static_cast<uint32_t>(i);
-      held = static_cast<int>(tile);
-      char* keys = stage(tile);
-      char* values = keys + Layout::kTileBytes;
-      Scores<Layout, kHalves> s;
-      shared_.pipe.wait_tile(tile);
-      score_tile<Layout, kHalves>(s, rows_, keys);
-      scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
-      if (!limits.all_see(token)) mask_tile(s, token);
-      softmax_tile<Layout, kHalves>(s, rows_);
-      if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
-      add_value_tile<Layout, kHalves>(rows_, s, values);
-    }
-    return held;
-  }
-
-  // The warps' results become the block's: written to `out`, or as a partial result.
-  __device__ void finish(const DecodeItem& item, int held) {
-    const ItemRows rows(launch_, item, Config::kTileRows);
-    if (held >= 0) {
-      write_warp(stage(static_cast<uint32_t>(held)), rows.count);
-    } else if (lane_ < rows.count) {
-      shared_.stats[warp_][lane_] = {-INFINITY, 0.0f};
-    }
-    if (thread_ == 0) shared_.merge_splits = pending_is_last_;
-    sync();
-    for (int i = thread_; i < rows.count * kVectors; i += Config::kThreads) {
-      const int row = i / kVectors, vector = i % kVectors;
-      PartialRow total;
-#pragma unroll
-      for (int warp = 0; warp < Config::kWarps; ++warp) {
-        const float2 stats = shared_.stats[warp][row];
-        if (stats.x == -INFINITY) continue;  // then its values need not exist
-        const auto* theirs = reinterpret_cast<const float4*>(ring_ + shared_.values[warp]);
-        total.add(stats, theirs[merge_index(row, vector)]);
-      }
-      if (item.work.num_splits == 1) {
-        write_out(rows, row, vector, total);
-      } else {
-        write_partial(item.index, row, vector, total);
-      }
-    }
-    if (shared_.merge_splits) merge_splits(shared_.pending);
-    sync();
-    if (thread_ == 0) shared_.pending = item.work.num_splits > 1 ? item.index : -1;
-  }
-
   // Bounds that tell tiles which need no mask from those that do.
   struct TileLimits {
     int begin, end;                           // keys that some row sees lie between
@@ -219,17 +166,21 @@ class DecodeConsumers {
   };
 
   // Scores of keys that a row does not see become -infinity.
-  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token) const {
+  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token, int index) const {
+    const DecodeItem item = load_item(launch_, index);
+    const ItemRows rows(launch_, item, Config::kTileRows);
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int2 seen = shared_.seen[warp_][8 * half + 2 * (lane_ % 4) + i];
+        const int row = 8 * half + 2 * (lane_ % 4) + i;
+        const int lowest = rows.lowest_key(row) - token;
+        const int highest = rows.highest_key(row) - token;
 #pragma unroll
         for (int group = 0; group < Layout::kTokenGroups; ++group) {
-          const int key = token + Layout::token(group, lane_ / 4);
+          const int key = Layout::token(group, lane_ / 4);
           float& score = s[group / 2][half][group % 2 * 2 + i];
-          if (key < seen.x || key > seen.y) score = -INFINITY;
+          if (key < lowest || key > highest) score = -INFINITY;
         }
       }
     }
@@ -237,10 +188,6 @@ class DecodeConsumers {
 
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
-    if (lane_ < 8 * kHalves) {
-      shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
-    }
-    __syncwarp();
     rows_.clear();
     float scale = args_.scale * kLog2E;
     if (args_.k_scale != nullptr) scale *= args_.k_scale[item.kv_head * args_.scale_stride];
@@ -265,38 +212,32 @@ class DecodeConsumers {
                      row % Layout::kSlabTokens * Layout::kRowBytes + i % kChunks * 16;
       *reinterpret_cast<uint4*>(tile + at) = {0, 0, 0, 0};
     }
-    Config::Copies::fence();
+    Stream::fence();
     __syncwarp();
   }
 
   // Vectors of a row change places so that neither writing nor reading meets a bank twice.
-  __device__ static int merge_index(int row, int vector) {
-    const int pair = row / 2 % 4;
+  __device__ static int merge_index(int warp, int row, int vector) {
+    const int pair = row / 2;
     const int swap = Layout::kSpanValues == 16 ? pair : pair % 2 + pair / 2 * 4;
-    return row * kVectors + (vector ^ swap);
+    return (warp * 8 + row) * kVectors + (vector ^ swap);
   }
 
-  __device__ void write_warp(char* values, int count) {
+  __device__ void write_warp(int half, int count) {
     const int g = lane_ / 4, q = lane_ % 4;
-    __syncwarp();  // all lanes have read what lay there
-    if (lane_ == 0) shared_.values[warp_] = static_cast<int>(values - ring_);
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
+    for (int i = 0; i < 2; ++i) {
+      const int row = 2 * q + i;
+      float sum = rows_.sum[half][i];
+      for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
+      if (row >= count) continue;
+      if (g == 0) stats_[warp_ * 8 + row] = {rows_.highest[half][i], sum};
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int row = 8 * half + 2 * q + i;
-        float sum = rows_.sum[half][i];
-        for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
-        if (row >= count) continue;
-        if (g == 0) shared_.stats[warp_][row] = {rows_.highest[half][i], sum};
-        if (rows_.highest[half][i] == -INFINITY) continue;
-#pragma unroll
-        for (int group = 0; group < Layout::kDimGroups; group += 4) {
-          const auto& low = rows_.out[half][group / 2];
-          const auto& high = rows_.out[half][group / 2 + 1];
-          const int to = merge_index(row, Layout::out_dim(group, g) / 4);
-          reinterpret_cast<float4*>(values)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
-        }
+      for (int group = 0; group < Layout::kDimGroups; group += 4) {
+        const auto& low = rows_.out[half][group / 2];
+        const auto& high = rows_.out[half][group / 2 + 1];
+        merge_[merge_index(warp_, row, Layout::out_dim(group, g) / 4)] = {low[i], low[2 + i],
+                                                                          high[i], high[2 + i]};
       }
     }
   }
@@ -333,30 +274,28 @@ class DecodeConsumers {
     }
   }
 
-  // Says that the split before this item has ended. To wait until its partial result can be seen
-  // costs little by now. The counter wraps to 0 at the last, ready for the next launch.
-  __device__ void report_pending() {
-    pending_is_last_ = false;
-    if (thread_ != 0 || shared_.pending < 0) return;
-    const DecodeItem item = load_item(launch_, shared_.pending);
-    uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
-                         item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
-    const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-    pending_is_last_ = atomic_inc_release(arrivals, last) == last;
+  // The counter wraps to 0 at the last arrival, ready for the next launch.
+  __device__ bool is_last_split(const DecodeItem& item) {
+    if (thread_ == 0) {
+      uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
+                           item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
+      const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
+      __threadfence();
+      *flag_ = atomicInc(arrivals, last) == last;
+      __threadfence();
+    }
+    __syncthreads();
+    return *flag_ != 0;
   }
 
-  // Of item `index`, in order.
-  __device__ void merge_splits(int index) {
+  __device__ void merge_splits(int index, const ItemRows& rows) {
     constexpr int kAtOnce = 8;  // loads in flight
-    const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(launch_, item, Config::kTileRows);
-    const DecodeWork& work = item.work;
-    fence_acquire_release();  // what other blocks wrote before they arrived
+    const DecodeWork& work = rows.item.work;
     const int stride = launch_.heads.divisor();
     const int first = index - work.split * stride;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
     const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
-    for (int i = thread_; i < rows.count * kVectors; i += Config::kThreads) {
+    for (int i = thread_; i < min(rows.count, 8 * kHalves) * kVectors; i += Config::kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
       for (int split = 0; split < work.num_splits; split += kAtOnce) {
@@ -380,10 +319,9 @@ class DecodeConsumers {
 
   const DecodeKernelArgs& launch_;
   const DecodeArgs& args_;
-  char* ring_;
-  DecodeShared<Config>& shared_;
-  uint32_t first_tile_ = 0;       // of the next item
-  bool pending_is_last_ = false;  // known to thread 0
+  float4* merge_;  // [warps, 8, kVectors]
+  float2* stats_;  // [warps, 8]
+  int* flag_;
   int thread_ = static_cast<int>(threadIdx.x);
   int warp_ = thread_ / 32;
   int lane_ = thread_ % 32;
@@ -391,20 +329,34 @@ class DecodeConsumers {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads + 32, Config::kBlocksEach)
+__global__ void __launch_bounds__(Config::kThreads, 1)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
-  extern __shared__ __align__(128) char ring[];
-  __shared__ DecodeShared<Config> shared;
-  static_assert(Config::kRingBytes + sizeof(shared) <= Config::kSharedBytes);
+  extern __shared__ __align__(128) char shared[];
+  char* merge = shared + Config::kWarps * Config::kRingBytes;
+  auto* stats = reinterpret_cast<float2*>(merge + Config::kWarps * 8 * Config::kHeadDim * 4);
+  auto* barriers = reinterpret_cast<uint64_t*>(merge + Config::kMergeBytes);
+  auto* mailbox = reinterpret_cast<int*>(barriers + Config::kWarps * Config::kSlots);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / 32;
+
   pdl_launch_next();
-  if (threadIdx.x == 0) shared.pipe.init(Config::Copies::kArrivals, Config::kWarps);
-  __syncthreads();
-  if (threadIdx.x >= Config::kThreads) {
-    using Producer =
-        DecodeProducer<typename Config::Layout, typename Config::Copies, typename Config::Pipe>;
-    Producer(launch, shared.pipe, ring).run();
-  } else {
-    DecodeConsumers<Config>(launch, ring, shared).run();
+  DecodeItems items(launch, mailbox);
+  typename Config::Stream stream(launch, items, shared + warp * Config::kRingBytes,
+                                 barriers + warp * Config::kSlots);
+  stream.allow(1);
+  stream.fill();
+  stream.wait_for_previous();
+  DecodeBlock<Config> block(launch, reinterpret_cast<float4*>(merge), stats, mailbox + 4);
+  for (int ordinal = 0;; ++ordinal) {
+    const int index = items.at(ordinal);
+    if (index < 0) break;
+    if (thread == 0) items.draw();
+    block.attend(index, stream);
+    block.finish(index, [&] {
+      if (thread == 0) items.publish(ordinal);
+    });
+    stream.allow(ordinal + 2);
+    stream.fill();
   }
 }
 
