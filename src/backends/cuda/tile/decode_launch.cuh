@@ -17,13 +17,13 @@ int resident_blocks() {
     int device = 0, multiprocessors = 0, each = 0;
     const auto kernel = attention_decode_kernel<Config>;
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    Config::kRingBytes),
+                                    Config::kDynamicBytes),
                "cudaFuncSetAttribute");
     check_cuda(cudaGetDevice(&device), "cudaGetDevice");
     check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                "cudaDeviceGetAttribute");
-    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads + 32,
-                                                             Config::kRingBytes),
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads,
+                                                             Config::kDynamicBytes),
                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     return multiprocessors * each;
   }();
@@ -37,8 +37,8 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(resident_blocks<Config>()));
-  config.blockDim = dim3(Config::kThreads + 32);
-  config.dynamicSmemBytes = Config::kRingBytes;
+  config.blockDim = dim3(Config::kThreads);
+  config.dynamicSmemBytes = Config::kDynamicBytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = overlap ? 1 : 0;
@@ -50,11 +50,11 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
 template <int kHeadDim, int kValueBytes, int kHalves, template <class> class Copies,
           int kLightBytes, int kHeavyBytes>
 void launch_decode_halves(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  constexpr bool kLight = kHeadDim * kHalves <= 128;
+  constexpr bool kLight = kHeadDim <= 128 && kHalves == 1;
   using Config =
       std::conditional_t<kLight,
                          DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kLightBytes, 2>,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 7, kHeavyBytes, 1>>;
+                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 6, kHeavyBytes, 1>>;
   launch_decode_kernel<Config>(launch, stream, overlap);
 }
 

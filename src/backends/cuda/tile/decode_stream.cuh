@@ -1,6 +1,6 @@
 // What feeds the decode kernel: one warp of a block, the producer, looks up where keys and values
 // lie and has them copied into a ring of tiles in shared memory, as far ahead as the ring allows
-// and across the ends of items. The other warps compute and know nothing of pages.
+// and across the ends of items. The other warps know nothing of pages.
 //
 // Two ways to copy: BulkCopies (sm_90: a copy a slab, counted in bytes by the tile's barrier) and
 // ThreadCopies (sm_80: 16 bytes a lane).
@@ -97,22 +97,25 @@ struct DecodePipe {
   uint64_t item_full[kItems], item_empty[kItems];
   DecodeItem items[kItems];
 
-  // By one thread; then a barrier of the block.
-  __device__ void init(int tile_arrivals, int num_consumers) {
+  // By one thread; then a barrier of the block. `item_users`: how many give an item back.
+  __device__ void init(int tile_arrivals, int item_users) {
     for (int i = 0; i < kStages; ++i) {
       mbarrier_init(shared_address(&full[i]), static_cast<uint32_t>(tile_arrivals));
       mbarrier_init(shared_address(&empty[i]), 1);
     }
     for (int i = 0; i < kItems; ++i) {
       mbarrier_init(shared_address(&item_full[i]), 1);
-      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(num_consumers));
+      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(item_users));
     }
-    mbarrier_fence_init();
   }
 
   __device__ static uint32_t stage(uint32_t tile) { return tile % kStages; }
 
+  // A warp that takes every n-th tile may come while the stage still waits for the tile before it
+  // (copies end in any order), and the parity would deceive it. So it first waits until that one
+  // was given back. Nothing older can be missing if there are at least n stages.
   __device__ void wait_tile(uint32_t tile) {
+    wait_room(tile);
     mbarrier_wait(shared_address(&full[stage(tile)]), tile / kStages & 1);
   }
   __device__ void give_back_tile(uint32_t tile) {  // by one lane
@@ -126,7 +129,7 @@ struct DecodePipe {
     mbarrier_wait(shared_address(&item_full[ordinal % kItems]), ordinal / kItems & 1);
     return items[ordinal % kItems];
   }
-  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each consumer
+  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each user
     mbarrier_arrive(shared_address(&item_empty[ordinal % kItems]));
   }
   // By a whole warp.
