@@ -31,12 +31,12 @@ struct DecodeConfig {
   static constexpr int kStages = num_stages(kWarps);
   static_assert(kStages >= kWarps);
   using Pipe = DecodePipe<Layout, kStages>;
-  static constexpr int kRingBytes = kStages * Pipe::kStageBytes;
-  static constexpr int kDynamicBytes = kRingBytes + kWarps * kWarpValueBytes;
+  static constexpr int kDynamicBytes = Pipe::kRingBytes + kWarps * kWarpValueBytes;
 
-  // One more merges, one copies. A quarter of a multiprocessor gives its warps 16,384 registers:
-  // 168 each for the 12 warps of two blocks, 255 for the 8 of one.
-  static constexpr int kThreads = 32 * (kWarps + 2);
+  // Two more merge, two copy. A quarter of a multiprocessor gives its warps 16,384 registers: 128
+  // each for the 16 warps of two blocks, 255 for the 8 of one.
+  static constexpr int kMergeWarps = 2;
+  static constexpr int kThreads = 32 * (kWarps + kMergeWarps + 2);
 };
 
 // Beside the ring and the values to merge.
@@ -50,7 +50,7 @@ struct DecodeShared {
 
   // By one thread; then a barrier of the block.
   __device__ void init() {
-    pipe.init(Config::Copies::kArrivals, Config::kWarps + 1);
+    pipe.init(Config::Copies::kArrivals, Config::kWarps + 2);  // and a merger, and a producer
     mbarrier_init(shared_address(&merge_full), Config::kWarps);
     mbarrier_init(shared_address(&merge_empty), 1);
     mbarrier_fence_init();

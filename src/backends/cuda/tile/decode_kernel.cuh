@@ -1,7 +1,7 @@
 // Paged decode attention: the kernel, for any way of copying. An item is a split of a sequence for
-// one kv head and 8 or 16 query rows of its group. In a block one warp copies (decode_stream.cuh),
+// one kv head and 8 or 16 query rows of its group. In a block two warps copy (decode_stream.cuh);
 // several compute (decode_math.cuh): they take an item's tiles in turn, each with its own softmax
-// and output; one merges what they found (decode_merge.cuh). They hand over through barriers
+// and output; two merge what those found (decode_merge.cuh). They hand over through barriers
 // in shared memory, so that nobody waits for a latency of the others.
 #pragma once
 
@@ -65,6 +65,7 @@ class DecodeWarp {
   __device__ void attend(const ItemRows& rows) {
     load_rows(rows);
     const TileLimits limits(rows);
+    Pipe& pipe = shared_.pipe;
     const int begin = rows.item.work.begin;
     const int tiles = Pipe::num_tiles(rows.item);
     const uint32_t first = first_tile_;
@@ -72,18 +73,18 @@ class DecodeWarp {
     for (int i = warp_; i < tiles; i += Config::kWarps) {
       const int token = begin + i * Layout::kTileTokens;
       const uint32_t tile = first + static_cast<uint32_t>(i);
-      char* keys = ring_ + Pipe::stage(tile) * Pipe::kStageBytes;
-      char* values = keys + Layout::kTileBytes;
       Scores<Layout, kHalves> s;
-      shared_.pipe.wait_tile(tile);
-      score_tile<Layout, kHalves>(s, rows_, keys);
+      pipe.wait_tile(kKeys, tile);
+      score_tile<Layout, kHalves>(s, rows_, ring_ + Pipe::offset(kKeys, tile));
+      pipe.give_back_tile(kKeys, tile);
       scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
       if (!limits.all_see(token)) mask_tile(s, token);
       softmax_tile<Layout, kHalves>(s, rows_);
+      pipe.wait_tile(kValues, tile);
+      char* values = ring_ + Pipe::offset(kValues, tile);
       if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
       add_value_tile<Layout, kHalves>(rows_, s, values);
-      __syncwarp();
-      if (lane_ == 0) shared_.pipe.give_back_tile(tile);
+      pipe.give_back_tile(kValues, tile);
     }
   }
 
@@ -175,21 +176,24 @@ class DecodeWarp {
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
+  using Layout = typename Config::Layout;
+  using Copies = typename Config::Copies;
+  using Pipe = typename Config::Pipe;
   extern __shared__ __align__(128) char ring[];
   __shared__ DecodeShared<Config> shared;
   static_assert(Config::kDynamicBytes + sizeof(shared) <= Config::kSharedBytes);
-  constexpr int kMerger = Config::kWarps, kProducer = Config::kWarps + 1;
+  constexpr int kMerger = Config::kWarps, kProducer = kMerger + Config::kMergeWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  char* values = ring + Config::kRingBytes;
+  char* values = ring + Config::Pipe::kRingBytes;
 
   pdl_launch_next();
   if (threadIdx.x == 0) shared.init();
   __syncthreads();
   if (warp == kProducer) {
-    using Producer =
-        DecodeProducer<typename Config::Layout, typename Config::Copies, typename Config::Pipe>;
-    Producer(launch, shared.pipe, ring).run();
-  } else if (warp == kMerger) {
+    DecodeProducer<Layout, Copies, Pipe, kKeys>(launch, shared.pipe, ring).run();
+  } else if (warp > kProducer) {
+    DecodeProducer<Layout, Copies, Pipe, kValues>(launch, shared.pipe, ring).run();
+  } else if (warp >= kMerger) {
     DecodeMerger<Config>(launch, values, shared).run();
   } else {
     DecodeWarp<Config>(launch, ring, values + warp * Config::kWarpValueBytes, shared).run();

@@ -54,7 +54,7 @@ void launch_decode_halves(const DecodeKernelArgs& launch, cudaStream_t stream, b
   using Config =
       std::conditional_t<kLight,
                          DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kLightBytes, 2>,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 6, kHeavyBytes, 1>>;
+                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kHeavyBytes, 1>>;
   launch_decode_kernel<Config>(launch, stream, overlap);
 }
 

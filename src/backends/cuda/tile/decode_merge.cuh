@@ -1,4 +1,4 @@
-// The warp of the decode kernel that merges: first what the warps of their block found in an item's
+// The warps of the decode kernel that merge: first what the warps of their block found in an item's
 // tiles, then, in the block that finishes a sequence's last split, all its splits. Always in order,
 // so that no result depends on who came first.
 #pragma once
@@ -35,6 +35,7 @@ template <class Config>
 class DecodeMerger {
   using Layout = typename Config::Layout;
   static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
+  static constexpr int kThreads = 32 * Config::kMergeWarps;
 
  public:
   // `values`: what the warps hand over, [warps, rows, kVectors] of float4.
@@ -50,17 +51,19 @@ class DecodeMerger {
       const ItemRows rows(launch_, item, Config::kTileRows);
       mbarrier_wait(shared_address(&shared_.merge_full), ordinal & 1);
       merge_warps(rows);
-      __syncwarp();
-      if (lane_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
+      sync();
+      if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
       if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(rows);
-      __syncwarp();
-      if (lane_ == 0) shared_.pipe.give_back_item(ordinal);
+      sync();
+      if (thread_ == 0) shared_.pipe.give_back_item(ordinal);
     }
   }
 
  private:
+  __device__ static void sync() { named_barrier<kThreads>(); }
+
   __device__ void merge_warps(const ItemRows& rows) {
-    for (int i = lane_; i < rows.count * kVectors; i += 32) {
+    for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
 #pragma unroll
@@ -113,50 +116,43 @@ class DecodeMerger {
 
   // Counts this split as ended. The counter wraps to 0 at the last, ready for the next launch.
   __device__ bool is_last_split(const DecodeItem& item) {
-    bool is_last = false;
-    if (lane_ == 0) {
+    if (thread_ == 0) {
       uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
                            item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
       const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-      is_last = atomic_inc_release(arrivals, last) == last;
-      if (is_last) fence_acquire_release();  // what other blocks wrote before
+      shared_.is_last_split = atomic_inc_release(arrivals, last) == last;
+      if (shared_.is_last_split) fence_acquire_release();  // what other blocks wrote before
     }
-    return __any_sync(kAllLanes, is_last);
+    sync();
+    return shared_.is_last_split != 0;
   }
 
-  // Two rows and eight splits are on their way at the same time.
   __device__ void merge_splits(const ItemRows& rows) {
-    constexpr int kSplits = 8, kPair = 2;
+    constexpr int kAtOnce = 6;  // loads in flight
     const DecodeWork& work = rows.item.work;
     const int stride = launch_.heads.divisor();
     const int first = rows.item.index - work.split * stride;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
     const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
-    for (int i = lane_; i < (rows.count + 1) / kPair * kVectors; i += 32) {
-      const int row = i / kVectors * kPair, vector = i % kVectors;
-      PartialRow total[kPair];
-      for (int split = 0; split < work.num_splits; split += kSplits) {
-        float4 more[kPair][kSplits];
-        float2 more_stats[kPair][kSplits];
+    for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
+      const int row = i / kVectors, vector = i % kVectors;
+      PartialRow total;
+      for (int split = 0; split < work.num_splits; split += kAtOnce) {
+        float4 more[kAtOnce];
+        float2 more_stats[kAtOnce];
 #pragma unroll
-        for (int j = 0; j < kPair * kSplits; ++j) {
-          const int s = min(split + j % kSplits, work.num_splits - 1);
-          const int64_t at = static_cast<int64_t>(first + s * stride) * Config::kTileRows +
-                             min(row + j / kSplits, rows.count - 1);
-          more_stats[j / kSplits][j % kSplits] = __ldcg(stats + at);
-          more[j / kSplits][j % kSplits] = __ldcg(values + at * kVectors + vector);
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int s = min(split + j, work.num_splits - 1);
+          const int64_t at = static_cast<int64_t>(first + s * stride) * Config::kTileRows + row;
+          more_stats[j] = __ldcg(stats + at);
+          more[j] = __ldcg(values + at * kVectors + vector);
         }
 #pragma unroll
-        for (int j = 0; j < kPair * kSplits; ++j) {
-          if (split + j % kSplits >= work.num_splits) continue;
-          total[j / kSplits].add(more_stats[j / kSplits][j % kSplits],
-                                 more[j / kSplits][j % kSplits]);
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (split + j < work.num_splits) total.add(more_stats[j], more[j]);
         }
       }
-#pragma unroll
-      for (int j = 0; j < kPair; ++j) {
-        if (row + j < rows.count) write_out(rows, row + j, vector, total[j]);
-      }
+      write_out(rows, row, vector, total);
     }
   }
 
@@ -164,7 +160,7 @@ class DecodeMerger {
   const DecodeArgs& args_;
   const char* values_;
   DecodeShared<Config>& shared_;
-  int lane_ = static_cast<int>(threadIdx.x) % 32;
+  int thread_ = static_cast<int>(threadIdx.x) - 32 * Config::kWarps;
 };
 
 }  // namespace octavo::backends::cuda
