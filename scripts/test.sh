@@ -56,20 +56,27 @@ cuda() {
     echo "octavo must start on a machine without NVIDIA's libraries"
     return 1
   fi
+  local objects=()
+  if command -v cuobjdump >/dev/null || [[ -x /usr/local/cuda/bin/cuobjdump ]]; then
+    mapfile -t objects < <(find build/cuda/src/backends/cuda -name '*.cu.o')
+  fi
+  tools/check_ptxas.py --log build/logs/cuda.log "${objects[@]}"
   build/cuda/octavo doctor
   ctest --test-dir build/cuda --output-on-failure -L '^gpu$'
 }
 
+# Of a branch: what it changed. Of main: the last day's work, at least the last commit.
 clang_tidy() {
-  local base files
-  base=$(git merge-base HEAD main 2>/dev/null) || base=""
-  if [[ -z $base || $base == "$(git rev-parse HEAD)" ]]; then
-    base=$(git rev-parse --quiet --verify HEAD~1) || base=""
-  fi
-  if [[ -z $base ]]; then
+  local base files head
+  if [[ $(git rev-parse --is-shallow-repository) != false ]]; then
     echo "no history here to tell what changed: skipped"
     return 0
   fi
+  head=$(git rev-parse HEAD)
+  base=$(git merge-base HEAD main 2>/dev/null) || base=$head
+  [[ $base != "$head" ]] || base=$(git rev-list -1 --before='24 hours ago' HEAD)
+  [[ $base != "$head" ]] || base=$(git rev-parse --quiet --verify HEAD~1 || true)
+  [[ -n $base ]] || base=$(git hash-object -t tree /dev/null) # all of it is new
   mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- \
     'src/*.cpp' ':!src/backends/cuda')
   [[ ${#files[@]} -gt 0 ]] || return 0

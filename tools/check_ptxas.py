@@ -94,7 +94,8 @@ GOOD_SASS = """
 BAD = (  # (log, sass, part of the finding)
     ("ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
      "", "wgmma"),
-    ("ptxas info    : 0 bytes stack frame, 16 bytes spill stores, 0 bytes spill loads", "", "spill"),
+    ("ptxas info    : 0 bytes stack frame, 16 bytes spill stores, 0 bytes spill loads", "",
+     "spill"),
     ("ptxas warning : Registers are spilled to local memory in function 'f'", "", "spill"),
     ("", GOOD_SASS.replace("LDC R1, c[0x0][0x28]", "LDL.64 R2, [R1]"), "local memory"),
     ("", GOOD_SASS.replace("HMMA", "FFMA"), "no HMMA"),

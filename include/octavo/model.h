@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "octavo/request.h"
@@ -79,6 +80,10 @@ class Model {
   virtual Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                              int64_t output_len) = 0;
 };
+
+// Whether Model::load knows an architecture, by the name that a model file gives it: "llama" in a
+// GGUF file, "LlamaForCausalLM" in Hugging Face's config.json.
+bool supports_architecture(std::string_view name);
 
 // The tokenizer of a model file alone: a file that has a vocabulary but no weights is enough.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);

@@ -12,17 +12,39 @@
 
 namespace octavo {
 
-// Named and scaled as in vLLM's SamplingParams. Temperature 0 is greedy and ignores the rest.
+struct LogitBias {
+  TokenId token_id = 0;
+  float bias = 0;  // added to the token's logit, [-100, 100]
+};
+
+// Named and scaled as in vLLM's SamplingParams, and applied in vLLM's order: allowed_token_ids,
+// bad_words, min_tokens, logit_bias, penalties, temperature, min_p, top_k, top_p. Temperature 0
+// takes the likeliest token.
 struct SamplingParams {
   float temperature = 1.0f;  // >= 0
   int32_t top_k = 0;         // keep the k likeliest tokens; 0 or -1: all
   float top_p = 1.0f;        // (0, 1]: keep the least set of tokens whose probability reaches it
   float min_p = 0.0f;  // [0, 1]: drop tokens below min_p times the likeliest one's probability
   std::optional<uint64_t> seed;  // unset: a new one for every request
+
+  // Of tokens in prompt or answer, positive logits are divided and others multiplied by it. > 0
+  float repetition_penalty = 1.0f;
+  float presence_penalty = 0.0f;   // subtracted from the logits of tokens in the answer. [-2, 2]
+  float frequency_penalty = 0.0f;  // subtracted for each time a token is in the answer. [-2, 2]
+  std::vector<LogitBias> logit_bias;
+  std::vector<std::string> bad_words;      // never generated; needs a tokenizer
+  std::vector<TokenId> allowed_token_ids;  // empty: all
+
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
+  int64_t min_tokens = 0;             // before that no token ends the answer
   std::optional<int64_t> max_tokens;  // unset: up to the context's end
+
+  // Report the n likeliest tokens beside the chosen one, [0, 20]; of the model's own distribution,
+  // before anything above is applied.
+  std::optional<int32_t> logprobs;
+  std::optional<int32_t> prompt_logprobs;  // the same for the prompt's tokens
 };
 
 struct Request {
@@ -49,6 +71,18 @@ struct Timings {
   double decode_s = 0;   // from the first token to the last
 };
 
+struct Logprob {
+  TokenId token_id = 0;
+  float logprob = 0;  // natural logarithm of the probability
+  int64_t rank = 1;   // 1: the likeliest
+};
+
+// Of one position: the token that stands there, then the likeliest ones in order.
+struct TokenLogprobs {
+  Logprob token;
+  std::vector<Logprob> top;
+};
+
 // The whole answer. `text` never contains a stop string or half a character; the concatenation of
 // all deltas equals it.
 struct Generation {
@@ -58,6 +92,9 @@ struct Generation {
   std::string stop_reason;  // the stop string or "token <id>" that ended it, if one did
   Usage usage;
   Timings timings;
+  std::vector<TokenLogprobs> logprobs;  // [token_ids.size()] where asked for
+  // [prompt_tokens - 1] where asked for: of the second prompt token on, given those before it.
+  std::vector<TokenLogprobs> prompt_logprobs;
 };
 
 // New text since the last call (may be empty) after each token. Return false to stop.

@@ -69,8 +69,11 @@ class Tokenizer {
   virtual bool is_control(TokenId id) const = 0;
 
   // The text of `ids`; bytes that are not valid UTF-8 become U+FFFD. An id outside the vocabulary
-  // is an error.
+  // is an error. Where has_space_prefix(), one space at the very start is left out.
   virtual Result<std::string> decode(std::span<const TokenId> ids, bool show_special) const = 0;
+
+  // Whether texts are encoded with a space put before them, as SentencePiece does.
+  virtual bool has_space_prefix() const { return false; }
 
   // -1 where the vocabulary has none.
   virtual TokenId bos_id() const = 0;

@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#define SPDLOG_FMT_EXTERNAL
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 

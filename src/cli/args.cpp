@@ -1,11 +1,23 @@
 #include "cli/args.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/message.h"
 
 namespace octavo::cli {
+namespace {
+
+// --max_tokens=5 -> --max-tokens=5: people write both.
+std::string with_dashes(std::string word) {
+  if (!word.starts_with("--")) return word;
+  const size_t end = std::min(word.find('='), word.size());
+  std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
+  return word;
+}
+
+}  // namespace
 
 struct Args::Impl {
   Impl(const std::string& name, const std::string& summary) : app(summary, "octavo " + name) {}
@@ -13,7 +25,7 @@ struct Args::Impl {
 
   template <typename T>
   CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
-    return app.add_option(flag, value, help)->ignore_underscore();
+    return app.add_option(flag, value, help);
   }
 };
 
@@ -42,6 +54,9 @@ void Args::option(const std::string& flag, int& value, const std::string& help) 
 void Args::option(const std::string& flag, float& value, const std::string& help) {
   impl_->add(flag, value, help)->capture_default_str();
 }
+void Args::option(const std::string& flag, std::optional<int32_t>& value, const std::string& help) {
+  impl_->add(flag, value, help);
+}
 void Args::option(const std::string& flag, std::optional<int64_t>& value, const std::string& help) {
   impl_->add(flag, value, help);
 }
@@ -60,7 +75,7 @@ void Args::choice(const std::string& flag, std::string& value,
 }
 
 void Args::flag(const std::string& flag, bool& value, const std::string& help) {
-  impl_->app.add_flag(flag, value, help)->ignore_underscore();
+  impl_->app.add_flag(flag, value, help);
 }
 
 bool Args::given(const std::string& flag) const {
@@ -68,8 +83,14 @@ bool Args::given(const std::string& flag) const {
 }
 
 std::optional<int> Args::parse(int argc, const char* const* argv) {
+  std::vector<std::string> words;  // CLI11 wants them last to first
+  bool flags_end = false;
+  for (int i = 1; i < argc; ++i) {
+    flags_end |= std::string_view(argv[i]) == "--";
+    words.insert(words.begin(), flags_end ? argv[i] : with_dashes(argv[i]));
+  }
   try {
-    impl_->app.parse(argc, argv);
+    impl_->app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     std::fputs(impl_->app.help().c_str(), stdout);
     return kExitOk;

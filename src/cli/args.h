@@ -31,6 +31,7 @@ class Args {
   void option(const std::string& flag, int64_t& value, const std::string& help);
   void option(const std::string& flag, int& value, const std::string& help);
   void option(const std::string& flag, float& value, const std::string& help);
+  void option(const std::string& flag, std::optional<int32_t>& value, const std::string& help);
   void option(const std::string& flag, std::optional<int64_t>& value, const std::string& help);
   void option(const std::string& flag, std::optional<uint64_t>& value, const std::string& help);
   void option(const std::string& flag, std::vector<std::string>& values, const std::string& help);

@@ -4,6 +4,7 @@
 namespace octavo::cli {
 
 int run_bench(int argc, const char* const* argv);
+int run_detokenize(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);

@@ -1,6 +1,7 @@
 #include "cli/generate_args.h"
 
 #include <csignal>
+#include <sstream>
 
 #include "base/check.h"
 #include "cli/model_args.h"
@@ -18,6 +19,22 @@ void on_interrupt(int) {
 // Enough for an answer; keeps a small model that repeats itself from doing so for minutes.
 constexpr int64_t kDefaultMaxTokens = 1024;
 
+// "5:1.5,7:-100"
+Result<std::vector<LogitBias>> parse_logit_bias(const std::string& text) {
+  std::vector<LogitBias> biases;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream fields(part);
+    LogitBias bias;
+    char colon = 0;
+    if (!(fields >> bias.token_id >> colon >> bias.bias) || colon != ':' || !fields.eof()) {
+      return invalid_argument("--logit-bias: '" + part + "' is not ID:BIAS");
+    }
+    biases.push_back(bias);
+  }
+  return biases;
+}
+
 }  // namespace
 
 SamplingArgs::SamplingArgs(Args& args) {
@@ -30,6 +47,19 @@ SamplingArgs::SamplingArgs(Args& args) {
               "draw from the likeliest tokens that reach this probability");
   args.option("--min-p", params_.min_p, "leave out tokens below this share of the likeliest one's");
   args.option("--seed", params_.seed, "the same seed gives the same answer");
+  args.option("--repetition-penalty", params_.repetition_penalty,
+              "divide the logits of tokens in prompt or answer by it; 1: off");
+  args.option("--presence-penalty", params_.presence_penalty,
+              "subtract it from the logits of tokens in the answer");
+  args.option("--frequency-penalty", params_.frequency_penalty,
+              "subtract it for each time a token is in the answer");
+  args.option("--logit-bias", logit_bias_, "ID:BIAS, comma-separated: added to those logits");
+  args.option("--bad-words", params_.bad_words, "a word never to generate; may be given again");
+  args.option("--allowed-token-ids", allowed_token_ids_, "comma-separated ids: no others");
+  args.option("--min-tokens", params_.min_tokens, "do not end the answer before");
+  args.option("--logprobs", params_.logprobs,
+              "with --json: log-probabilities of the answer and of the N likeliest tokens");
+  args.option("--prompt-logprobs", params_.prompt_logprobs, "the same for the prompt");
   args.option("--stop", params_.stop, "end the answer before this text; may be given again");
   args.option("--stop-token-ids", stop_token_ids_, "comma-separated ids that end the answer");
   args.flag("--ignore-eos", params_.ignore_eos, "go on after an end-of-text token");
@@ -39,8 +69,13 @@ Result<SamplingParams> SamplingArgs::params() const {
   SamplingParams params = params_;
   params.max_tokens = max_tokens_;
   if (!stop_token_ids_.empty()) {
-    params.stop_token_ids = OCTAVO_TRY(parse_token_ids(stop_token_ids_));
+    params.stop_token_ids = OCTAVO_TRY(parse_token_ids(stop_token_ids_, "--stop-token-ids"));
   }
+  if (!allowed_token_ids_.empty()) {
+    params.allowed_token_ids =
+        OCTAVO_TRY(parse_token_ids(allowed_token_ids_, "--allowed-token-ids"));
+  }
+  params.logit_bias = OCTAVO_TRY(parse_logit_bias(logit_bias_));
   return params;
 }
 

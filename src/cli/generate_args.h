@@ -20,6 +20,8 @@ class SamplingArgs {
  private:
   SamplingParams params_;
   std::string stop_token_ids_;
+  std::string allowed_token_ids_;
+  std::string logit_bias_;
   std::optional<int64_t> max_tokens_;
 };
 

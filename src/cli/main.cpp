@@ -21,6 +21,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "answer a prompt, or chat in the terminal", run_run},
     {"tokenize", "show the token ids of a text", run_tokenize},
+    {"detokenize", "show the text of token ids", run_detokenize},
     {"logits", "write a model's logits to a file, for comparison", run_logits},
     {"bench", "measure prefill and decode speed", run_bench},
     {"inspect", "show what a model file holds", run_inspect},
@@ -30,7 +31,7 @@ constexpr Command kCommands[] = {
 std::string usage() {
   std::string text = "Usage: octavo COMMAND [ARGUMENTS]\n\nCommands:\n";
   for (const Command& command : kCommands) {
-    text += format("  {:<10} {}\n", command.name, command.summary);
+    text += format("  {:<11} {}\n", command.name, command.summary);
   }
   return text +
          "\noctavo COMMAND --help shows a command's flags. MODEL is a .gguf file or an alias "

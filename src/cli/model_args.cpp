@@ -23,14 +23,25 @@ constexpr Alias kAliases[] = {
     {"smollm2", "models/SmolLM2-135M-Instruct.Q4_1.gguf", "scripts/fetch_model.sh fetches it"},
 };
 
-void show_progress(int64_t done_bytes, int64_t total_bytes) {
-  constexpr int kWidth = 30;
-  const int filled = total_bytes > 0 ? static_cast<int>(kWidth * done_bytes / total_bytes) : kWidth;
-  std::string bar(static_cast<size_t>(kWidth), ' ');
-  bar.replace(0, static_cast<size_t>(filled), static_cast<size_t>(filled), '#');
-  std::fprintf(stderr, "\rloading [%s] %lld MB", bar.c_str(),
-               static_cast<long long>(done_bytes / 1000000));
-}
+// A bar that is drawn anew only when it has grown.
+class ProgressBar {
+ public:
+  void show(int64_t done_bytes, int64_t total_bytes) {
+    const int filled =
+        total_bytes > 0 ? static_cast<int>(kWidth * done_bytes / total_bytes) : kWidth;
+    if (filled == drawn_) return;
+    drawn_ = filled;
+    std::string bar(static_cast<size_t>(filled), '#');
+    bar.resize(kWidth, ' ');
+    std::fprintf(stderr, "\rloading [%s] %lld MB", bar.c_str(),
+                 static_cast<long long>(done_bytes / 1000000));
+  }
+  void clear() { std::fputs("\r\033[K", stderr); }
+
+ private:
+  static constexpr int kWidth = 30;
+  int drawn_ = -1;
+};
 
 }  // namespace
 
@@ -50,10 +61,11 @@ ModelArgs::ModelArgs(Args& args) {
 Result<std::unique_ptr<Model>> ModelArgs::load() const {
   const std::string path = OCTAVO_TRY(resolve_model(model_));
   LoadOptions options = options_;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (terminal) options.progress = show_progress;
+  if (isatty(STDERR_FILENO) == 0) return Model::load(path, options);
+  ProgressBar bar;
+  options.progress = [&bar](int64_t done, int64_t total) { bar.show(done, total); };
   auto model = Model::load(path, options);
-  if (terminal) std::fputs("\r\033[K", stderr);
+  bar.clear();
   return model;
 }
 
@@ -72,7 +84,7 @@ Result<std::string> resolve_model(const std::string& model) {
   return not_found(format("{} is neither a file nor a known alias; aliases:{}", model, known));
 }
 
-Result<std::vector<TokenId>> parse_token_ids(const std::string& text) {
+Result<std::vector<TokenId>> parse_token_ids(const std::string& text, const char* flag) {
   std::vector<TokenId> ids;
   const char* next = text.data();
   const char* const end = next + text.size();
@@ -82,15 +94,14 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text) {
     const auto [stop, error] = std::from_chars(next, end, id);
     if (error != std::errc()) {
       return invalid_argument(
-          format("--token-ids: '{}' does not start with an id", std::string(next, end)));
+          format("{}: '{}' does not start with an id", flag, std::string(next, end)));
     }
     ids.push_back(id);
     next = stop;
     while (next < end && *next == ' ') ++next;
     if (next == end) return ids;
     if (*next != ',') {
-      return invalid_argument(
-          format("--token-ids: ids are separated by commas, not by '{}'", *next));
+      return invalid_argument(format("{}: ids are separated by commas, not by '{}'", flag, *next));
     }
     ++next;
   }

@@ -29,8 +29,9 @@ class ModelArgs {
 // error says what was looked for and how to get it.
 Result<std::string> resolve_model(const std::string& model);
 
-// "1,2,3" -> ids; the error names the offending part.
-Result<std::vector<TokenId>> parse_token_ids(const std::string& text);
+// "1,2,3" -> ids; the error names the flag and the offending part.
+Result<std::vector<TokenId>> parse_token_ids(const std::string& text,
+                                             const char* flag = "--token-ids");
 
 // The argument itself, or all of standard input where it is "-".
 std::string text_or_stdin(const std::string& argument);

@@ -16,12 +16,14 @@ struct RunArgs {
   std::string prompt;
   std::string system;
   std::string token_ids;
+  bool has_prompt = false;
+  bool has_token_ids = false;
   bool raw = false;
   bool json = false;
 };
 
 Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run) {
-  if (!run.token_ids.empty()) return parse_token_ids(run.token_ids);
+  if (run.has_token_ids) return parse_token_ids(run.token_ids);
   if (model.tokenizer() == nullptr) return model.tokenizer_status();
   const std::string text = text_or_stdin(run.prompt);
   if (run.raw) return model.tokenizer()->encode(text, {});
@@ -30,26 +32,46 @@ Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run)
   return conversation.encode(*model.tokenizer());
 }
 
+JsonObject to_json(const Logprob& l) {
+  return {{"token_id", l.token_id}, {"logprob", l.logprob}, {"rank", l.rank}};
+}
+
+JsonArray to_json(const std::vector<TokenLogprobs>& positions) {
+  JsonArray array;
+  for (const TokenLogprobs& position : positions) {
+    JsonArray top;
+    for (const Logprob& l : position.top) top.push_back(to_json(l));
+    JsonObject entry = to_json(position.token);
+    entry["top"] = std::move(top);
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
 double rate(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-JsonObject to_json(const Generation& g, double load_s) {
+JsonObject to_json(const Generation& g, const SamplingParams& sampling, double load_s) {
   JsonArray ids(g.token_ids.begin(), g.token_ids.end());
   const int64_t computed = g.usage.prompt_tokens - g.usage.cached_tokens;
-  return {{"text", g.text},
-          {"token_ids", std::move(ids)},
-          {"finish_reason", finish_reason_name(g.finish_reason)},
-          {"usage",
-           {{"prompt_tokens", g.usage.prompt_tokens},
-            {"completion_tokens", g.usage.completion_tokens},
-            {"total_tokens", g.usage.prompt_tokens + g.usage.completion_tokens}}},
-          {"timings",
-           {{"load_s", load_s},
-            {"prefill_s", g.timings.prefill_s},
-            {"decode_s", g.timings.decode_s},
-            {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
-            {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
+  JsonObject report{
+      {"text", g.text},
+      {"token_ids", std::move(ids)},
+      {"finish_reason", finish_reason_name(g.finish_reason)},
+      {"usage",
+       {{"prompt_tokens", g.usage.prompt_tokens},
+        {"completion_tokens", g.usage.completion_tokens},
+        {"total_tokens", g.usage.prompt_tokens + g.usage.completion_tokens}}},
+      {"timings",
+       {{"load_s", load_s},
+        {"prefill_s", g.timings.prefill_s},
+        {"decode_s", g.timings.decode_s},
+        {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
+        {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
+  if (sampling.logprobs) report["logprobs"] = to_json(g.logprobs);
+  if (sampling.prompt_logprobs) report["prompt_logprobs"] = to_json(g.prompt_logprobs);
+  return report;
 }
 
 // 128 + SIGINT, as a shell reports it.
@@ -68,25 +90,25 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
     return writable && !InterruptGuard::interrupted();
   });
   if (!generation.ok()) return fail(generation.status());
-  writable = writable && print_out(run.json ? dump_json(to_json(*generation, load_s), 2) + "\n"
-                                            : std::string("\n"));
+  writable =
+      writable && print_out(run.json ? dump_json(to_json(*generation, sampling, load_s), 2) + "\n"
+                                     : std::string("\n"));
   if (InterruptGuard::interrupted()) return kExitInterrupted;
   return writable ? kExitOk : kExitFailed;
 }
 
 // What contradicts itself, before minutes are spent on loading.
-Status check(const Args& args, const RunArgs& run) {
-  const bool has_prompt = !run.prompt.empty() || args.given("PROMPT");
-  if (has_prompt && args.given("--token-ids")) {
+Status check(const RunArgs& run) {
+  if (run.has_prompt && run.has_token_ids) {
     return invalid_argument("give a prompt or --token-ids, not both");
   }
-  if (args.given("--system") && (run.raw || args.given("--token-ids"))) {
+  if (!run.system.empty() && (run.raw || run.has_token_ids)) {
     return invalid_argument("--system needs the chat template: not with --raw or --token-ids");
   }
-  if (!has_prompt && !args.given("--token-ids") && (run.raw || run.json)) {
+  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json)) {
     return invalid_argument("--raw and --json need a prompt");
   }
-  return {};
+  return run.has_token_ids ? parse_token_ids(run.token_ids).status() : Status();
 }
 
 }  // namespace
@@ -107,7 +129,9 @@ int run_run(int argc, const char* const* argv) {
   SamplingArgs sampling_args(args);
   args.flag("--json", run.json, "print an object with text, token_ids, usage and timings");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  Status usage = check(args, run);
+  run.has_prompt = args.given("PROMPT");
+  run.has_token_ids = args.given("--token-ids");
+  Status usage = check(run);
   const auto sampling = sampling_args.params();
   if (usage.ok()) usage = sampling.status();
   if (!usage.ok()) {
@@ -117,7 +141,7 @@ int run_run(int argc, const char* const* argv) {
   const double start = now_seconds();
   const auto model = model_args.load();
   if (!model.ok()) return fail(model.status());
-  if (!args.given("PROMPT") && !args.given("--token-ids")) {
+  if (!run.has_prompt && !run.has_token_ids) {
     if ((*model)->tokenizer() == nullptr) return fail((*model)->tokenizer_status());
     return run_chat(**model, *sampling, run.system);
   }

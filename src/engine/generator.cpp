@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
+#include "engine/logprobs.h"
 #include "engine/output.h"
-#include "engine/sampler.h"
 
 namespace octavo::engine {
 namespace {
@@ -59,19 +59,52 @@ void Generator::drop_sequence() {
   sequence_ = {};
 }
 
-Result<ops::Mat> Generator::compute_pending() {
+Result<ops::Mat> Generator::compute_pending(const SamplingParams& sampling, Generation& result) {
   if (!runner_.blocks().grow(sequence_.block_table, sequence_.num_tokens())) {
     return resource_exhausted(
         format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
   }
+  const bool prompt = result.token_ids.empty() && sampling.prompt_logprobs.has_value();
   while (true) {
+    const int64_t begin = sequence_.num_computed_tokens;
     const int64_t pending = sequence_.num_pending_tokens();
-    const int64_t chunk = std::min(pending, kMaxNumBatchedTokens);
+    const int64_t chunk = std::min(pending, prompt ? kMaxLogitRows : kMaxNumBatchedTokens);
     const bool last = chunk == pending;
-    const ScheduledSlice slice{&sequence_, chunk, last ? WantLogits::kLast : WantLogits::kNone};
+    const WantLogits want = prompt ? WantLogits::kAll
+                            : last ? WantLogits::kLast
+                                   : WantLogits::kNone;
+    const ScheduledSlice slice{&sequence_, chunk, want};
     ops::Mat logits = OCTAVO_TRY(runner_.forward({&slice, 1}));
+    if (prompt) {
+      for (int64_t i = 0; i < chunk && begin + i + 1 < sequence_.num_tokens(); ++i) {
+        result.prompt_logprobs.push_back(token_logprobs(
+            row_of(logits, i), sequence_.token_ids[begin + i + 1], *sampling.prompt_logprobs));
+      }
+    }
     if (last) return logits;
   }
+}
+
+Result<TokenId> Generator::choose_token(const Request& request, LogitsProcessor& processor,
+                                        Sampler& sampler, Generation& result) {
+  const ops::Mat logits = OCTAVO_TRY(compute_pending(request.sampling, result));
+  const std::span<const float> row = row_of(logits, logits.rows - 1);
+  TokenId id = 0;
+  if (processor.active()) {
+    OCTAVO_TRY(argmax(row));  // a NaN must not hide behind a ban
+    processed_.assign(row.begin(), row.end());
+    processor.apply(processed_, result.token_ids);
+    id = OCTAVO_TRY(sampler.sample(processed_));
+  } else {
+    id = OCTAVO_TRY(sampler.sample(row));
+  }
+  if (request.sampling.logprobs) {
+    result.logprobs.push_back(token_logprobs(row, id, *request.sampling.logprobs));
+  }
+  processor.push(id);
+  sequence_.token_ids.push_back(id);
+  result.token_ids.push_back(id);
+  return id;
 }
 
 Result<Generation> Generator::generate(const Request& request, const OutputSink& sink) {
@@ -83,32 +116,33 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
     return invalid_argument(format("the prompt has {} tokens and the context {}: no room to answer",
                                    prompt_tokens, runner_.max_model_len()));
   }
-  const int64_t max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
+  auto processor =
+      OCTAVO_TRY(LogitsProcessor::create(request, tokenizer_, runner_.model().config().vocab_size));
+  // Logprobs of the prompt need all of it computed anew.
+  if (request.sampling.prompt_logprobs) drop_sequence();
   Generation result;
   result.usage.prompt_tokens = prompt_tokens;
   result.usage.cached_tokens = start_sequence(request.prompt_token_ids);
+  result.finish_reason = FinishReason::kLength;
+  const int64_t max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
   Sampler sampler(request.sampling);
   OutputStream output(tokenizer_, request);
   const double start = now_seconds();
   double first_token = start;
-  result.finish_reason = FinishReason::kLength;
   const auto emit = [&](const std::string& text) {
     result.text += text;
     return !sink || sink(text);
   };
   for (int64_t step = 0; step < max_tokens; ++step) {
-    const ops::Mat logits = OCTAVO_TRY(compute_pending());
-    const TokenId id = OCTAVO_TRY(sampler.sample(row_of(logits, 0)));
+    const TokenId id = OCTAVO_TRY(choose_token(request, processor, sampler, result));
     if (step == 0) first_token = now_seconds();
-    sequence_.token_ids.push_back(id);
-    result.token_ids.push_back(id);
     if (is_stop_token(tokenizer_, request, id)) {
       result.finish_reason = FinishReason::kStop;
       result.stop_reason = format("token {}", id);
       break;
     }
     const bool wanted = emit(output.push(id));
-    if (output.stop_hit()) {
+    if (output.stop_hit() != nullptr) {
       result.finish_reason = FinishReason::kStop;
       result.stop_reason = *output.stop_hit();
       break;
@@ -120,7 +154,7 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
   }
   if (result.finish_reason == FinishReason::kAbort) {
     result.text += output.finish();  // the sink has refused more
-  } else if (!output.stop_hit()) {
+  } else if (output.stop_hit() == nullptr) {
     emit(output.finish());
   }
   result.usage.completion_tokens = static_cast<int64_t>(result.token_ids.size());
@@ -213,7 +247,7 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
     const bool fits = runner_.blocks().grow(sequences[i].block_table, input_len + output_len);
     OCTAVO_CHECK(fits);
   }
-  const auto run = time_sequences(sequences, output_len);
+  auto run = time_sequences(sequences, output_len);
   for (Sequence& sequence : sequences) runner_.blocks().shrink(sequence.block_table, 0);
   return run;
 }

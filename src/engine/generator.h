@@ -2,7 +2,9 @@
 // next turn computes only what is new.
 #pragma once
 
+#include "engine/logits_processor.h"
 #include "engine/model_runner.h"
+#include "engine/sampler.h"
 #include "engine/sequence.h"
 #include "octavo/model.h"
 
@@ -26,8 +28,13 @@ class Generator {
   // token at most: its logits are needed). Returns how many tokens were kept.
   int64_t start_sequence(std::span<const TokenId> prompt);
 
-  // Computes all pending tokens of sequence_ in chunks; logits of the last one.
-  Result<ops::Mat> compute_pending();
+  // Computes all pending tokens of sequence_ in chunks; logits of the last one. Where the prompt's
+  // logprobs are asked for, they are added to `result` on the way.
+  Result<ops::Mat> compute_pending(const SamplingParams& sampling, Generation& result);
+
+  // The token after sequence_, by the request's rules; adds its logprobs.
+  Result<TokenId> choose_token(const Request& request, LogitsProcessor& processor, Sampler& sampler,
+                               Generation& result);
 
   // Prefills all sequences, then decodes them together.
   Result<Model::LatencyRun> time_sequences(std::vector<Sequence>& sequences, int64_t output_len);
@@ -37,6 +44,7 @@ class Generator {
   ModelRunner& runner_;
   const Tokenizer* tokenizer_;
   Sequence sequence_;
+  std::vector<float> processed_;  // a row of logits
 };
 
 }  // namespace octavo::engine

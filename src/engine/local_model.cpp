@@ -2,22 +2,14 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "engine/generator.h"
+#include "engine/tokenizer_files.h"
 #include "formats/checkpoint.h"
+#include "model/architectures.h"
 #include "octavo/model.h"
-#include "tokenizer/load.h"
 
 namespace octavo {
 namespace engine {
 namespace {
-
-using formats::Checkpoint;
-
-Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
-  if (checkpoint.format_name() == "gguf") {
-    return tokenizer::load_gguf_tokenizer(checkpoint.metadata(), checkpoint.path());
-  }
-  return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));
-}
 
 class LocalModel final : public Model {
  public:
@@ -91,6 +83,11 @@ class LocalModel final : public Model {
 
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, const LoadOptions& options) {
   return engine::LocalModel::load(path, options);
+}
+
+bool supports_architecture(std::string_view name) {
+  return model::find_gguf_architecture(name) != nullptr ||
+         model::find_hf_architecture(name) != nullptr;
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {

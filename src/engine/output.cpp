@@ -5,12 +5,20 @@
 namespace octavo::engine {
 
 OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
-    : stop_strings_(request.sampling.stop), stop_filter_(stop_strings_) {
+    : stop_strings_(request.sampling.stop),
+      stop_filter_(stop_strings_),
+      num_unfiltered_tokens_(request.sampling.min_tokens) {
   if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, request.show_special_tokens);
 }
 
 std::string OutputStream::push(TokenId id) {
-  return detokenizer_ ? stop_filter_.push(detokenizer_->push(id)) : "";
+  if (!detokenizer_) return "";
+  const std::string text = detokenizer_->push(id);
+  if (num_unfiltered_tokens_ > 0) {
+    --num_unfiltered_tokens_;
+    return text;
+  }
+  return stop_filter_.push(text);
 }
 
 std::string OutputStream::finish() {

@@ -10,6 +10,9 @@
 namespace octavo::engine {
 namespace {
 
+// What vLLM allows by default.
+constexpr int32_t kMaxLogprobs = 20;
+
 uint64_t random_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -29,6 +32,30 @@ Status validate_sampling(const SamplingParams& p) {
   if (p.top_k < -1) return out_of_range("top_k", p.top_k, "be 0 or more, or -1 for all");
   if (!(p.top_p > 0 && p.top_p <= 1)) return out_of_range("top_p", p.top_p, "lie in (0, 1]");
   if (!(p.min_p >= 0 && p.min_p <= 1)) return out_of_range("min_p", p.min_p, "lie in [0, 1]");
+  if (!(p.repetition_penalty > 0 && std::isfinite(p.repetition_penalty))) {
+    return out_of_range("repetition_penalty", p.repetition_penalty, "be above 0");
+  }
+  if (!(std::abs(p.presence_penalty) <= 2)) {
+    return out_of_range("presence_penalty", p.presence_penalty, "lie in [-2, 2]");
+  }
+  if (!(std::abs(p.frequency_penalty) <= 2)) {
+    return out_of_range("frequency_penalty", p.frequency_penalty, "lie in [-2, 2]");
+  }
+  for (const LogitBias& bias : p.logit_bias) {
+    if (!(std::abs(bias.bias) <= 100))
+      return out_of_range("logit_bias", bias.bias, "lie in [-100, 100]");
+  }
+  for (const auto& [field, count] :
+       {std::pair{"logprobs", p.logprobs}, std::pair{"prompt_logprobs", p.prompt_logprobs}}) {
+    if (count && (*count < 0 || *count > kMaxLogprobs)) {
+      return invalid_argument(
+          format("{} is {}, which must lie in 0..{}", field, *count, kMaxLogprobs));
+    }
+  }
+  if (p.min_tokens < 0 || (p.max_tokens && p.min_tokens > *p.max_tokens)) {
+    return invalid_argument(
+        format("min_tokens is {}, which must lie between 0 and max_tokens", p.min_tokens));
+  }
   if (p.max_tokens && *p.max_tokens < 1) {
     return invalid_argument(format("max_tokens is {}, which must be at least 1", *p.max_tokens));
   }
@@ -46,6 +73,9 @@ Result<TokenId> argmax(std::span<const float> logits) {
     if (logits[i] > logits[best]) best = i;
   }
   if (has_nan) return internal_error("the model's logits hold NaN");
+  if (logits[best] == -INFINITY) {
+    return invalid_argument("no token is left to choose: all are banned by the request");
+  }
   return static_cast<TokenId>(best);
 }
 

@@ -10,7 +10,7 @@ namespace octavo::formats {
 namespace {
 
 Result<uint32_t> read_version(GgufReader& in) {
-  const auto magic = OCTAVO_TRY(in.take("the magic", 1, kGgufMagic.size()));
+  const auto magic = OCTAVO_TRY(in.take("the magic", kGgufMagic.size()));
   if (std::memcmp(magic.data(), kGgufMagic.data(), kGgufMagic.size()) != 0) {
     return in.error(StatusCode::kDataLoss, "this is no GGUF file: it does not begin with GGUF");
   }

@@ -24,6 +24,9 @@ class GgufCheckpoint final : public Checkpoint {
                                                              std::string path,
                                                              std::shared_ptr<const void> owner);
 
+  GgufCheckpoint(const GgufCheckpoint&) = delete;
+  GgufCheckpoint& operator=(const GgufCheckpoint&) = delete;
+
   std::string_view format_name() const override { return "gguf"; }
   const std::string& path() const override { return path_; }
   int64_t file_bytes() const override { return static_cast<int64_t>(bytes_.size()); }

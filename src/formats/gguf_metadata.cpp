@@ -141,7 +141,8 @@ Status MetadataReader::read_strings(uint64_t count, JsonArray& array) {
 
 Status MetadataReader::read_numbers(GgufKind element, uint64_t count, JsonArray& array) {
   const uint64_t first = in_.offset();
-  const auto bytes = OCTAVO_TRY(in_.take("the array", count, gguf_kind_bytes(element)));
+  // The caller has checked that the product fits into the file.
+  const auto bytes = OCTAVO_TRY(in_.take("the array", count * gguf_kind_bytes(element)));
   if (element == GgufKind::kBool) {
     for (uint64_t i = 0; i < count; ++i) {
       const auto value = std::to_integer<uint8_t>(bytes[i]);

@@ -31,17 +31,11 @@ Result<std::string_view> GgufReader::string(std::string_view what, uint64_t max_
   return text;
 }
 
-Result<std::span<const std::byte>> GgufReader::take(std::string_view what, uint64_t count,
-                                                    uint64_t record_bytes) {
+Result<std::span<const std::byte>> GgufReader::take(std::string_view what, uint64_t size_bytes) {
   field_offset_ = offset_;
-  if (count > remaining() / record_bytes) {
-    return error(StatusCode::kDataLoss,
-                 format("{} wants {} records of {} bytes, but {} bytes are left in the file", what,
-                        count, record_bytes, remaining()));
-  }
-  const auto records = bytes_.subspan(offset_, count * record_bytes);
-  offset_ += records.size();
-  return records;
+  if (size_bytes > remaining()) return truncated(what, size_bytes);
+  offset_ += size_bytes;
+  return bytes_.subspan(field_offset_, size_bytes);
 }
 
 Status GgufReader::truncated(std::string_view what, uint64_t wanted_bytes) const {

@@ -53,9 +53,7 @@ class GgufReader {
   // A 64-bit length and that many bytes, at most `max_bytes`.
   Result<std::string_view> string(std::string_view what, uint64_t max_bytes);
 
-  // The next `count` records of `record_bytes` each.
-  Result<std::span<const std::byte>> take(std::string_view what, uint64_t count,
-                                          uint64_t record_bytes);
+  Result<std::span<const std::byte>> take(std::string_view what, uint64_t size_bytes);
 
   // An error about the field read last.
   Status error(StatusCode code, std::string_view problem) const {

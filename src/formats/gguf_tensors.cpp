@@ -14,14 +14,17 @@ constexpr uint64_t kMaxNameBytes = 65535;
 
 constexpr uint64_t kMaxExtent = INT64_MAX;
 
+// A record takes six times its bytes in memory; the largest models in use have some thousands.
+constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
+
 // A record as it stands in the file.
 struct TensorRecord {
   std::string_view name;
-  const GgmlType* type;
-  Shape shape;             // outermost first
-  uint64_t size_bytes;     // of the data
-  uint64_t data_offset;    // from the start of the data section
-  uint64_t record_offset;  // of the data_offset field, for errors
+  const GgmlType* type = nullptr;
+  Shape shape;                 // outermost first
+  uint64_t size_bytes = 0;     // of the data
+  uint64_t data_offset = 0;    // from the start of the data section
+  uint64_t record_offset = 0;  // of the data_offset field, for errors
 };
 
 // The shape; the file stores the innermost dimension first.
@@ -88,8 +91,7 @@ Result<uint64_t> data_bytes(const GgufReader& in, const GgmlType& type, const Sh
   return size;
 }
 
-Result<TensorRecord> read_record(GgufReader& in) {
-  TensorRecord record;
+Status read_record(GgufReader& in, TensorRecord& record) {
   record.name = OCTAVO_TRY(in.string("the name", kMaxNameBytes));
   if (record.name.empty()) return in.error(StatusCode::kDataLoss, "the name is empty");
   in.set_subject_name(record.name);
@@ -98,7 +100,7 @@ Result<TensorRecord> read_record(GgufReader& in) {
   record.size_bytes = OCTAVO_TRY(data_bytes(in, *record.type, record.shape));
   record.record_offset = in.offset();
   record.data_offset = OCTAVO_TRY(in.number<uint64_t>("the data offset"));
-  return record;
+  return {};
 }
 
 // Checks one tensor's place in the data section.
@@ -140,12 +142,17 @@ Status check_disjoint(GgufReader& in, const std::vector<TensorRecord>& records) 
 
 Result<std::vector<TensorInfo>> read_gguf_tensors(GgufReader& in, uint64_t num_tensors,
                                                   uint64_t alignment) {
+  if (num_tensors > kMaxTensors) {
+    in.set_subject("", 0);
+    return in.error_at(in.offset(), StatusCode::kUnsupported,
+                       format("{} tensors are more than the {} allowed", num_tensors, kMaxTensors));
+  }
   std::vector<TensorRecord> records;
   std::unordered_set<std::string_view> names;
   for (uint64_t i = 0; i < num_tensors; ++i) {
     in.set_subject("tensor", i);
     const uint64_t start = in.offset();
-    records.push_back(OCTAVO_TRY(read_record(in)));
+    OCTAVO_TRY(read_record(in, records.emplace_back()));
     if (!names.insert(records.back().name).second) {
       return in.error_at(start, StatusCode::kDataLoss, "the name occurs twice");
     }

@@ -210,7 +210,7 @@ Status GgufWriter::close() {
   }
   const bool written = std::fclose(file_.release()) == 0;
   if (written && std::rename(partial_path().c_str(), path_.c_str()) == 0) return {};
-  const Status error = file_error("write", path_);
+  Status error = file_error("write", path_);
   std::remove(partial_path().c_str());
   return error;
 }

@@ -1,18 +1,20 @@
 // Tells model files apart by their first bytes. What octavo does not read is named, with what to
 // use instead: a wrong download is the most common reason for ending here.
-#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "formats/checkpoint.h"
 #include "formats/gguf.h"
+#include "formats/hf_checkpoint.h"
 #include "formats/mmap_file.h"
+#include "formats/safetensors.h"
 
 namespace octavo::formats {
 namespace {
 
-constexpr std::string_view kUseGguf = "use a GGUF file of the model";
+constexpr std::string_view kUseGguf = "use a GGUF file of the model or its folder with safetensors";
 
 struct Signature {
   std::string_view prefix;
@@ -37,26 +39,19 @@ constexpr Signature kUnsupportedFormats[] = {
     {"<html"sv, "a web page"},
 };
 
-// A safetensors file begins with the length of its JSON header.
-bool is_safetensors(std::string_view content) {
-  uint64_t header_bytes = 0;
-  if (content.size() <= sizeof(header_bytes)) return false;
-  std::memcpy(&header_bytes, content.data(), sizeof(header_bytes));
-  return header_bytes <= content.size() - sizeof(header_bytes) &&
-         content[sizeof(header_bytes)] == '{';
-}
-
 Status unsupported_format(const std::string& path, std::string_view content) {
   if (content.empty()) return data_loss(path + ": the file is empty");
-  if (is_safetensors(content)) {
-    return unsupported(format("{} is a safetensors file: {}", path, kUseGguf));
+  if (is_safetensors(std::as_bytes(std::span(content)))) {
+    return unsupported(format(
+        "{}: this is a safetensors file, weights alone; give the folder with its config.json",
+        path));
   }
   for (const Signature& signature : kUnsupportedFormats) {
     if (content.starts_with(signature.prefix)) {
-      return unsupported(format("{} is {}: {}", path, signature.what, kUseGguf));
+      return unsupported(format("{}: this is {}; {}", path, signature.what, kUseGguf));
     }
   }
-  return unsupported(format("{} is no model file that octavo knows: {}", path, kUseGguf));
+  return unsupported(format("{}: this is no model file that octavo knows; {}", path, kUseGguf));
 }
 
 // A file that holds one part of a model would otherwise surface as a missing tensor.
@@ -73,7 +68,7 @@ Status check_not_split(const Checkpoint& checkpoint) {
 Result<std::shared_ptr<const Checkpoint>> open_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    return unsupported(format("{} is a directory: {}", path, kUseGguf));
+    return std::shared_ptr<const Checkpoint>(OCTAVO_TRY(HfCheckpoint::open(path)));
   }
   const std::shared_ptr<const MmapFile> file = OCTAVO_TRY(MmapFile::open(path));
   const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),

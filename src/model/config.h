@@ -7,16 +7,10 @@
 #include <string>
 
 #include "formats/checkpoint.h"
+#include "model/rope.h"
 #include "octavo/status.h"
 
 namespace octavo::model {
-
-enum class RopeType {
-  kDefault,  // inv_freq[i] = rope_theta^(-2i / rotary_dim)
-  kLinear,   // the same divided by rope_factor
-  kFactors,  // the same divided by a factor for each frequency: the tensor rope_freqs.weight, which
-             // is how GGUF stores rope_scaling "llama3"
-};
 
 struct ModelConfig {
   std::string architecture;  // as in config.json's "architectures", e.g. "LlamaForCausalLM"
@@ -29,9 +23,7 @@ struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t max_position_embeddings = 0;
   float rms_norm_eps = 0;
-  double rope_theta = 0;
-  RopeType rope_type = RopeType::kDefault;
-  double rope_factor = 1;
+  RopeParameters rope;
   bool tie_word_embeddings = false;
 
   // Whether the file's q and k rows are in adjacent-pair order and must be reordered to
@@ -45,5 +37,12 @@ struct ModelConfig {
 };
 
 Result<ModelConfig> read_model_config(const formats::Checkpoint& checkpoint);
+
+// One for each kind of metadata: a GGUF file's keys, and a config.json.
+Result<ModelConfig> read_gguf_config(const formats::Checkpoint& checkpoint);
+Result<ModelConfig> read_hf_config(const formats::Checkpoint& checkpoint);
+
+// Whether the sizes make sense by themselves and with each other; `path` starts the error.
+Status check_model_config(const ModelConfig& config, const std::string& path);
 
 }  // namespace octavo::model

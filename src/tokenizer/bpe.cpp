@@ -6,12 +6,6 @@
 #include <utility>
 
 namespace octavo::tokenizer {
-namespace {
-
-// Up to here a plain search for the lowest rank beats the queue: most pieces are shorter.
-constexpr size_t kLongestShortPiece = 48;
-
-}  // namespace
 
 MergeTable::MergeTable(size_t capacity)
     : slots_(std::bit_ceil(std::max<size_t>(2 * capacity, 2))) {}
@@ -73,63 +67,33 @@ void BpeModel::encode(std::string_view piece, Workspace& workspace,
   merge(piece, workspace, ids);
 }
 
-void BpeModel::merge(std::string_view piece, Workspace& workspace,
-                     std::vector<TokenId>& ids) const {
-  workspace.ids.clear();
-  for (const char c : piece) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
-    if (id != kNoToken) workspace.ids.push_back(id);
-  }
-  if (workspace.ids.size() <= kLongestShortPiece) {
-    merge_short(workspace);
-  } else {
-    merge_long(workspace);
-  }
-  ids.insert(ids.end(), workspace.ids.begin(), workspace.ids.end());
-}
-
-void BpeModel::merge_short(Workspace& workspace) const {
-  std::vector<TokenId>& ids = workspace.ids;
-  std::vector<MergeTable::Merge>& merges = workspace.merges;  // [i]: of ids[i] and ids[i + 1]
-  merges.clear();
-  for (size_t i = 0; i + 1 < ids.size(); ++i) merges.push_back(merges_.find(ids[i], ids[i + 1]));
-  while (!merges.empty()) {
-    const auto lowest = std::min_element(
-        merges.begin(), merges.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-    if (lowest->rank == MergeTable::kNoRank) break;
-    const auto i = lowest - merges.begin();
-    ids[static_cast<size_t>(i)] = lowest->result;
-    ids.erase(ids.begin() + i + 1);
-    merges.erase(lowest);
-    const auto at = static_cast<size_t>(i);
-    if (at > 0) merges[at - 1] = merges_.find(ids[at - 1], ids[at]);
-    if (at < merges.size()) merges[at] = merges_.find(ids[at], ids[at + 1]);
-  }
-}
-
 // The symbols form a linked list; a symbol that was merged into the one before keeps kNoRank. A
 // queue entry (rank, position) is stale where the pair at that position has another rank by now.
-void BpeModel::merge_long(Workspace& workspace) const {
+void BpeModel::merge(std::string_view piece, Workspace& workspace,
+                     std::vector<TokenId>& ids) const {
   auto& symbols = workspace.symbols;
   auto& queue = workspace.queue;  // a heap: the least rank first, then the least position
-  const auto count = static_cast<uint32_t>(workspace.ids.size());
   queue.clear();
   symbols.clear();
-  for (uint32_t i = 0; i < count; ++i) symbols.push_back({workspace.ids[i], i - 1, i + 1, {}});
-  const auto update = [&](uint32_t i) {
-    auto& symbol = symbols[i];
-    symbol.merge = symbol.next < count ? merges_.find(symbol.id, symbols[symbol.next].id)
-                                       : MergeTable::Merge{};
-    if (symbol.merge.rank != MergeTable::kNoRank) {
-      queue.push_back(static_cast<uint64_t>(symbol.merge.rank) << 32 | i);
-    }
+  for (const char c : piece) {
+    const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
+    const auto i = static_cast<uint32_t>(symbols.size());
+    if (id != kNoToken) symbols.push_back({id, i - 1, i + 1, {}});
+  }
+  const auto count = static_cast<uint32_t>(symbols.size());
+  // Looks up what symbol `i` makes with the next one; whether it is in the queue now.
+  const auto enqueue = [&](uint32_t i) {
+    Symbol& symbol = symbols[i];
+    symbol.merge = {};
+    if (symbol.next < count) symbol.merge = merges_.find(symbol.id, symbols[symbol.next].id);
+    if (symbol.merge.rank == MergeTable::kNoRank) return false;
+    queue.push_back(static_cast<uint64_t>(symbol.merge.rank) << 32 | i);
+    return true;
   };
   const auto push = [&](uint32_t i) {
-    const size_t before = queue.size();
-    update(i);
-    if (queue.size() != before) std::push_heap(queue.begin(), queue.end(), std::greater<>());
+    if (enqueue(i)) std::push_heap(queue.begin(), queue.end(), std::greater<>());
   };
-  for (uint32_t i = 0; i < count; ++i) update(i);
+  for (uint32_t i = 0; i < count; ++i) enqueue(i);
   std::make_heap(queue.begin(), queue.end(), std::greater<>());
 
   while (!queue.empty()) {
@@ -137,9 +101,9 @@ void BpeModel::merge_long(Workspace& workspace) const {
     const auto rank = static_cast<uint32_t>(queue.back() >> 32);
     const auto i = static_cast<uint32_t>(queue.back());
     queue.pop_back();
-    auto& symbol = symbols[i];
+    Symbol& symbol = symbols[i];
     if (symbol.merge.rank != rank) continue;
-    auto& absorbed = symbols[symbol.next];
+    Symbol& absorbed = symbols[symbol.next];
     absorbed.merge = {};
     symbol.id = symbol.merge.result;
     symbol.next = absorbed.next;
@@ -147,9 +111,7 @@ void BpeModel::merge_long(Workspace& workspace) const {
     push(i);
     if (i > 0) push(symbol.previous);
   }
-
-  workspace.ids.clear();
-  for (uint32_t i = 0; i < count; i = symbols[i].next) workspace.ids.push_back(symbols[i].id);
+  for (uint32_t i = 0; i < count; i = symbols[i].next) ids.push_back(symbols[i].id);
 }
 
 }  // namespace octavo::tokenizer

@@ -43,8 +43,17 @@ class BpeModel {
   // `vocabulary` must outlive the model. `ignore_merges`: see PreTokenizer.
   BpeModel(const Vocabulary& vocabulary, MergeTable merges, bool ignore_merges);
 
+  struct Symbol {
+    TokenId id = kNoToken;
+    uint32_t previous = 0;
+    uint32_t next = 0;
+    MergeTable::Merge merge;  // with the next symbol
+  };
   // Memory that encode() works in; reuse it from piece to piece.
-  struct Workspace;
+  struct Workspace {
+    std::vector<Symbol> symbols;
+    std::vector<uint64_t> queue;
+  };
 
   // Appends the ids of the bytes `piece`. A byte that the vocabulary lacks is left out, as Hugging
   // Face does: an unknown token would be a control token that the text did not ask for.
@@ -55,26 +64,11 @@ class BpeModel {
 
  private:
   void merge(std::string_view piece, Workspace& workspace, std::vector<TokenId>& ids) const;
-  void merge_short(Workspace& workspace) const;
-  void merge_long(Workspace& workspace) const;
 
   MergeTable merges_;
   StringIndex whole_pieces_;  // the tokens whose bytes, as a piece, become just that token
   size_t longest_whole_piece_ = 0;
   std::array<TokenId, 256> byte_ids_;
-};
-
-struct BpeModel::Workspace {
-  struct Symbol {
-    TokenId id = kNoToken;
-    uint32_t previous = 0;
-    uint32_t next = 0;
-    MergeTable::Merge merge;  // with the next symbol
-  };
-  std::vector<TokenId> ids;
-  std::vector<MergeTable::Merge> merges;
-  std::vector<Symbol> symbols;
-  std::vector<uint64_t> queue;
 };
 
 }  // namespace octavo::tokenizer

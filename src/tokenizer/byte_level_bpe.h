@@ -19,11 +19,12 @@ class ByteLevelBpe final : public TextModel {
   ByteLevelBpe(const PreTokenizer& pre_tokenizer, BpeModel bpe)
       : pre_tokenizer_(pre_tokenizer), bpe_(std::move(bpe)) {}
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) const override {
+  Status encode(std::string_view text, std::vector<TokenId>& ids) const override {
     std::string normalised;
     if (pre_tokenizer_.nfc) text = to_nfc(text, normalised);
     BpeModel::Workspace workspace;
     pre_tokenizer_.split(text, [&](std::string_view piece) { bpe_.encode(piece, workspace, ids); });
+    return {};
   }
 
  private:

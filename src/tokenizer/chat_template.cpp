@@ -1,21 +1,50 @@
-// A stand-in until the template engine is merged: drop this file then.
 #include "tokenizer/chat_template.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "tokenizer/jinja_heap.h"
+#include "tokenizer/jinja_interpreter.h"
+#include "tokenizer/jinja_lexer.h"
+#include "tokenizer/jinja_parser.h"
+#include "tokenizer/jinja_scope.h"
+#include "tokenizer/jinja_source.h"
 
 namespace octavo::tokenizer {
 
-struct ChatTemplate::Impl {};
+struct ChatTemplate::Impl {
+  std::string source;  // names and literals of the tree point into it
+  jinja::Heap heap;    // and into this
+  jinja::Body body;
+  jinja::RootScope root;
+};
 
 ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-Result<ChatTemplate> ChatTemplate::parse(std::string_view) {
-  return unsupported("chat templates are not supported yet");
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
+  auto impl = std::make_unique<Impl>();
+  impl->source = jinja::normalize_source(source);
+  const std::vector<jinja::Token> tokens = OCTAVO_TRY(jinja::tokenize(impl->source));
+  impl->body = OCTAVO_TRY(jinja::Parser(impl->source, tokens, impl->heap).parse());
+  impl->root = OCTAVO_TRY(jinja::resolve_names(impl->body, impl->source));
+  return ChatTemplate(std::move(impl));
 }
 
-Result<RenderedPrompt> ChatTemplate::render(const Json&, int64_t) const {
-  return unsupported("chat templates are not supported yet");
+Result<RenderedPrompt> ChatTemplate::render(const Json& variables, int64_t now_s) const {
+  jinja::Interpreter interpreter(impl_->source, variables, now_s);
+  return interpreter.render(impl_->body, impl_->root);
+}
+
+Result<ChatTemplate> parse_chat_template(std::string_view source, const std::string& file) {
+  Result<ChatTemplate> parsed = ChatTemplate::parse(source);
+  if (parsed.ok()) return parsed;
+  Status error(parsed.status().code(), file + ": " + parsed.status().message());
+  log_warning("{}", error.message());
+  return error;
 }
 
 }  // namespace octavo::tokenizer

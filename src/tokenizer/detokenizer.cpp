@@ -9,6 +9,10 @@ namespace octavo::tokenizer {
 
 std::string Detokenizer::push(TokenId id) {
   pending_ += tokenizer_.token_bytes(id, show_special_);
+  if (skip_space_ && !pending_.empty()) {
+    if (pending_.front() == ' ') pending_.erase(0, 1);
+    skip_space_ = false;
+  }
   const size_t complete = pending_.size() - utf8_incomplete_suffix(pending_);
   std::string text = utf8_replace_invalid(std::string_view(pending_).substr(0, complete));
   pending_.erase(0, complete);

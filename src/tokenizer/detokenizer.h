@@ -18,7 +18,9 @@ class Detokenizer {
  public:
   // `tokenizer` must outlive it. `show_special`: see Tokenizer::decode.
   explicit Detokenizer(const Tokenizer& tokenizer, bool show_special = false)
-      : tokenizer_(tokenizer), show_special_(show_special) {}
+      : tokenizer_(tokenizer),
+        show_special_(show_special),
+        skip_space_(tokenizer.has_space_prefix()) {}
 
   // The text that `id` completes; often "" within a character of several tokens.
   std::string push(TokenId id);
@@ -29,6 +31,7 @@ class Detokenizer {
  private:
   const Tokenizer& tokenizer_;
   bool show_special_;
+  bool skip_space_;      // nothing was returned yet, and a space there is not part of the text
   std::string pending_;  // the bytes of a character that is not complete
 };
 

@@ -2,6 +2,7 @@
 #include "tokenizer/load.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -10,7 +11,9 @@
 #include "base/log.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/merge_builder.h"
 #include "tokenizer/model_tokenizer.h"
+#include "tokenizer/spm_model.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -109,9 +112,12 @@ Status read_named_tokens(const Source& source, bool add_bos, Vocabulary& vocabul
     if (add && id == kNoToken) log_warning("{}: '{}' without such a token", source.name, key);
     return add && id != kNoToken;
   };
-  vocabulary.add_bos =
-      OCTAVO_TRY(read_add("tokenizer.ggml.add_bos_token", add_bos, vocabulary.bos));
-  vocabulary.add_eos = OCTAVO_TRY(read_add("tokenizer.ggml.add_eos_token", false, vocabulary.eos));
+  if (OCTAVO_TRY(read_add("tokenizer.ggml.add_bos_token", add_bos, vocabulary.bos))) {
+    vocabulary.prefix = {vocabulary.bos};
+  }
+  if (OCTAVO_TRY(read_add("tokenizer.ggml.add_eos_token", false, vocabulary.eos))) {
+    vocabulary.suffix = {vocabulary.eos};
+  }
   return {};
 }
 
@@ -146,51 +152,18 @@ void fill_byte_level_bytes(Vocabulary& vocabulary) {
   }
 }
 
-// The two sides of a merge, "A B"; a side may itself start with a space.
+// A merge is written "A B"; A may itself start with a space.
 Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabulary) {
   constexpr const char* kKey = "tokenizer.ggml.merges";
   const JsonArray& merges = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
-  StringIndex index(vocabulary.pieces, vocabulary.size());
-  size_t duplicates = 0;
-  for (size_t i = 0; i < vocabulary.size(); ++i) {
-    if (index.find(vocabulary.pieces[i]) != kNoToken) ++duplicates;
-    index.insert(static_cast<TokenId>(i));
-  }
-  if (duplicates != 0) {
-    log_warning("{}: {} tokens are spelled like another: the last of each is used", source.name,
-                duplicates);
-  }
-  MergeTable table(merges.size());
-  size_t forbidden = 0;
-  std::string result;
-  for (size_t i = 0; i < merges.size(); ++i) {
-    const std::string_view text =
-        merges[i].is_string() ? to_view(merges[i].get_string()) : std::string_view();
+  MergeBuilder builder(vocabulary, merges.size(), source.name, kKey);
+  for (const Json& merge : merges) {
+    const std::string_view text = merge.is_string() ? to_view(merge.get_string()) : "";
     const size_t space = text.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == text.size()) {
-      return data_loss(
-          format("{}: '{}'[{}] is not two tokens with a space between", source.name, kKey, i));
-    }
-    const std::string_view left = text.substr(0, space);
-    const std::string_view right = text.substr(space + 1);
-    result.assign(left).append(right);
-    for (const std::string_view part : {left, right, std::string_view(result)}) {
-      if (index.find(part) == kNoToken) {
-        return data_loss(
-            format("{}: '{}'[{}]: '{}' is not in the vocabulary", source.name, kKey, i, part));
-      }
-    }
-    const TokenId merged = index.find(result);
-    if (vocabulary.is_control(merged)) {
-      ++forbidden;  // plain text must not be able to spell a control token
-      continue;
-    }
-    table.insert(index.find(left), index.find(right), {static_cast<uint32_t>(i), merged});
+    if (space == std::string_view::npos) return builder.not_two_tokens();
+    OCTAVO_TRY(builder.add(text.substr(0, space), text.substr(space + 1)));
   }
-  if (forbidden != 0) {
-    log_warning("{}: {} merges that make control tokens are ignored", source.name, forbidden);
-  }
-  return table;
+  return builder.finish();
 }
 
 Result<const PreTokenizer*> read_pre_tokenizer(const Source& source) {
@@ -212,14 +185,50 @@ Result<const PreTokenizer*> read_pre_tokenizer(const Source& source) {
 Result<ChatTemplate> read_chat_template(const Source& source) {
   for (const char* key : {"tokenizer.chat_template", "tokenizer.chat_template.default"}) {
     if (json_find(source.metadata, key) == nullptr) continue;
-    const std::string text = OCTAVO_TRY(json_string(source.metadata, key, source.name));
-    Result<ChatTemplate> parsed = ChatTemplate::parse(text);
-    if (parsed.ok()) return parsed;
-    Status error(parsed.status().code(), source.name + ": " + parsed.status().message());
-    log_warning("{}", error.message());
-    return error;
+    return parse_chat_template(OCTAVO_TRY(json_string(source.metadata, key, source.name)),
+                               source.name);
   }
   return unsupported(source.name + ": the model has no chat template");
+}
+
+Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabulary& vocabulary) {
+  const PreTokenizer& pre_tokenizer = *OCTAVO_TRY(read_pre_tokenizer(source));
+  OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, vocabulary));
+  fill_byte_level_bytes(vocabulary);
+  MergeTable merges = OCTAVO_TRY(read_merges(source, vocabulary));
+  BpeModel bpe(vocabulary, std::move(merges), pre_tokenizer.ignore_merges);
+  log_debug("{}: {} tokens, {} of 256 bytes without one", source.name, vocabulary.size(),
+            bpe.missing_bytes());
+  return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe)));
+}
+
+Result<std::vector<float>> read_scores(const Source& source, const Vocabulary& vocabulary) {
+  constexpr const char* kKey = "tokenizer.ggml.scores";
+  const JsonArray& scores = *OCTAVO_TRY(json_array(source.metadata, kKey, source.name));
+  if (scores.size() != vocabulary.size()) {
+    return data_loss(format("{}: '{}' has {} elements for {} tokens", source.name, kKey,
+                            scores.size(), vocabulary.size()));
+  }
+  std::vector<float> values;
+  values.reserve(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    boost::system::error_code error;
+    const double score = scores[i].to_number<double>(error);
+    if (error || !std::isfinite(score)) {
+      return data_loss(format("{}: '{}'[{}] is not a number", source.name, kKey, i));
+    }
+    values.push_back(static_cast<float>(score));
+  }
+  return values;
+}
+
+Result<std::unique_ptr<TextModel>> load_sentence_piece(const Source& source,
+                                                       Vocabulary& vocabulary) {
+  OCTAVO_TRY(read_named_tokens(source, true, vocabulary));
+  vocabulary.space_prefix = OCTAVO_TRY(read_flag(source, "tokenizer.ggml.add_space_prefix", true));
+  fill_spm_bytes(vocabulary);
+  std::vector<float> scores = OCTAVO_TRY(read_scores(source, vocabulary));
+  return std::unique_ptr<TextModel>(std::make_unique<SpmModel>(vocabulary, std::move(scores)));
 }
 
 }  // namespace
@@ -228,22 +237,16 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const Json& metadata,
                                                        const std::string& source_name) {
   const Source source{metadata, source_name};
   const std::string model = OCTAVO_TRY(json_string(metadata, "tokenizer.ggml.model", source_name));
-  if (model != "gpt2") {
+  const bool byte_level = model == "gpt2";
+  if (!byte_level && model != "llama") {
     return unsupported(format("{}: tokenizer model '{}' is not supported", source_name, model));
   }
-  const PreTokenizer& pre_tokenizer = *OCTAVO_TRY(read_pre_tokenizer(source));
   auto vocabulary = std::make_unique<Vocabulary>();
   OCTAVO_TRY(read_pieces(source, *vocabulary));
   OCTAVO_TRY(read_kinds(source, *vocabulary));
-  OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, *vocabulary));
+  auto text_model = OCTAVO_TRY(byte_level ? load_byte_level(source, *vocabulary)
+                                          : load_sentence_piece(source, *vocabulary));
   add_known_stops(source, *vocabulary);
-  fill_byte_level_bytes(*vocabulary);
-  MergeTable merges = OCTAVO_TRY(read_merges(source, *vocabulary));
-
-  BpeModel bpe(*vocabulary, std::move(merges), pre_tokenizer.ignore_merges);
-  log_debug("{}: {} tokens, {} of 256 bytes without one", source_name, vocabulary->size(),
-            bpe.missing_bytes());
-  auto text_model = std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe));
   return std::unique_ptr<Tokenizer>(std::make_unique<ModelTokenizer>(
       std::move(vocabulary), std::move(text_model), read_chat_template(source)));
 }

@@ -63,12 +63,11 @@ Status ModelTokenizer::append_ids(std::string_view text, std::span<const TextSpa
   }
   size_t done = 0;
   for (const SpecialTokens::Match& match : special_tokens_.find_all(text, plain)) {
-    text_model_->encode(text.substr(done, match.span.begin - done), ids);
+    OCTAVO_TRY(text_model_->encode(text.substr(done, match.span.begin - done), ids));
     ids.push_back(match.id);
     done = match.span.end;
   }
-  text_model_->encode(text.substr(done), ids);
-  return {};
+  return text_model_->encode(text.substr(done), ids);
 }
 
 Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,
@@ -76,9 +75,11 @@ Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,
   const TextSpan whole{0, text.size()};
   const std::span<const TextSpan> plain(&whole, options.parse_special ? 0 : 1);
   std::vector<TokenId> ids;
-  if (options.add_special && vocabulary_->add_bos) ids.push_back(vocabulary_->bos);
+  if (options.add_special) ids = vocabulary_->prefix;
   OCTAVO_TRY(append_ids(text, plain, ids));
-  if (options.add_special && vocabulary_->add_eos) ids.push_back(vocabulary_->eos);
+  if (options.add_special) {
+    ids.insert(ids.end(), vocabulary_->suffix.begin(), vocabulary_->suffix.end());
+  }
   return ids;
 }
 
@@ -86,8 +87,9 @@ Result<std::vector<TokenId>> ModelTokenizer::encode_prompt(const RenderedPrompt&
   OCTAVO_TRY(check_spans(prompt));
   std::vector<TokenId> ids;
   OCTAVO_TRY(append_ids(prompt.text, prompt.user_spans, ids));
-  const bool has_bos = !ids.empty() && ids.front() == vocabulary_->bos;
-  if (vocabulary_->add_bos && !has_bos) ids.insert(ids.begin(), vocabulary_->bos);
+  const std::vector<TokenId>& prefix = vocabulary_->prefix;
+  const bool has_prefix = !ids.empty() && !prefix.empty() && ids.front() == prefix.front();
+  if (!has_prefix) ids.insert(ids.begin(), prefix.begin(), prefix.end());
   return ids;
 }
 
@@ -116,6 +118,7 @@ Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool sh
       text += vocabulary_->bytes[static_cast<size_t>(id)];
     }
   }
+  if (vocabulary_->space_prefix && text.starts_with(' ')) text.erase(0, 1);
   return utf8_replace_invalid(text);
 }
 

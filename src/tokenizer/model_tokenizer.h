@@ -28,6 +28,7 @@ class ModelTokenizer final : public Tokenizer {
   std::string token_piece(TokenId id) const override;
   bool is_control(TokenId id) const override;
   Result<std::string> decode(std::span<const TokenId> ids, bool show_special) const override;
+  bool has_space_prefix() const override { return vocabulary_->space_prefix; }
   TokenId bos_id() const override { return vocabulary_->bos; }
   TokenId eos_id() const override { return vocabulary_->eos; }
   std::span<const TokenId> stop_ids() const override { return vocabulary_->stop_ids; }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,21 +19,32 @@ class SpecialTokens {
     TokenId id = kNoToken;
   };
 
-  // `vocabulary` must outlive it.
+  struct Entry {
+    std::string text;
+    TokenId id = kNoToken;
+  };
+
+  // All that are looked for in raw text. `vocabulary` must outlive it.
   explicit SpecialTokens(const Vocabulary& vocabulary);
+  // These, by these texts; of equal texts the last. Empty texts are ignored.
+  SpecialTokens(const Vocabulary& vocabulary, std::vector<Entry> entries);
+
+  bool empty() const { return entries_.empty(); }
 
   // Every match from left to right, of those that start at one place the longest. User-defined
   // tokens count everywhere; control tokens only where they touch none of the `plain` spans
-  // (ascending, disjoint). Looks at most at every character of the longest token from each
-  // position, and at most positions at one byte.
+  // (ascending, disjoint). A span includes
+  // the spaces that a token takes with it. Looks at most at every character of the longest token
+  // from each position, and at most positions at one byte.
   std::vector<Match> find_all(std::string_view text, std::span<const TextSpan> plain) const;
 
  private:
-  // The longest match at `pos`; of control tokens only those that end by `control_end`.
-  std::optional<Match> match_at(std::string_view text, size_t pos, size_t control_end) const;
+  // The longest match at `pos`; of control tokens only those that end by `control_end`. kNoToken
+  // where there is none.
+  Match match_at(std::string_view text, size_t pos, size_t control_end) const;
 
   const Vocabulary& vocabulary_;
-  std::vector<TokenId> sorted_;           // by their bytes, which are all different and not empty
+  std::vector<Entry> entries_;            // by text; all different and not empty
   std::array<bool, 256> starts_token_{};  // by first byte
 };
 

@@ -196,6 +196,17 @@ TextSpan find_punctuation(std::string_view text, size_t from) {
   });
 }
 
+TextSpan find_mark(std::string_view text, size_t from) {
+  return find_one(text, from, [](const TextChar& c) {
+    constexpr std::u32string_view kSymbols = U"$+<=>^`|~";
+    return c.is(kPunctuation) || kSymbols.find(c.code_point) != std::u32string_view::npos;
+  });
+}
+
+TextSpan find_space(std::string_view text, size_t from) {
+  return find_one(text, from, [](const TextChar& c) { return c.is(kSpace); });
+}
+
 TextSpan find_newline(std::string_view text, size_t from) {
   return find_one(text, from, [](const TextChar& c) { return c.is_newline(); });
 }

@@ -27,6 +27,8 @@ TextSpan find_number(std::string_view text, size_t from);              // \p{N}
 TextSpan find_numbers(std::string_view text, size_t from);             // \p{N}+
 TextSpan find_three_digits(std::string_view text, size_t from);        // [0-9][0-9][0-9]
 TextSpan find_punctuation(std::string_view text, size_t from);         // [\p{P}\$\+<=>\^~\|]+
+TextSpan find_mark(std::string_view text, size_t from);                // \p{P}, ASCII's symbols
+TextSpan find_space(std::string_view text, size_t from);               // \s
 TextSpan find_newline(std::string_view text, size_t from);             // [\r\n]
 TextSpan find_spaced_letters(std::string_view text, size_t from);      // \s?\p{L}+
 TextSpan find_spaced_punctuation(std::string_view text, size_t from);  // \s?\p{P}+

@@ -14,7 +14,8 @@ class TextModel {
   virtual ~TextModel() = default;
 
   // Appends the ids of `text` (any bytes, below 4 GiB) to `ids`; never a control token.
-  virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  // On an error `ids` holds some of them.
+  virtual Status encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
 };
 
 }  // namespace octavo::tokenizer

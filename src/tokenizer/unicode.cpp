@@ -11,6 +11,12 @@ namespace {
 
 constexpr char32_t kCodePoints = 0x110000;
 
+static_assert(static_cast<int>(Category::kLu) == UTF8PROC_CATEGORY_LU &&
+              static_cast<int>(Category::kNd) == UTF8PROC_CATEGORY_ND &&
+              static_cast<int>(Category::kPc) == UTF8PROC_CATEGORY_PC &&
+              static_cast<int>(Category::kZs) == UTF8PROC_CATEGORY_ZS &&
+              static_cast<int>(Category::kCo) == UTF8PROC_CATEGORY_CO);
+
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
@@ -18,29 +24,11 @@ bool is_white_space(char32_t c) {
 }
 
 CharClasses classify(char32_t c) {
-  const CharClasses space = is_white_space(c) ? kSpace : 0;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return kLetter;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-      return kNumber;
-    case UTF8PROC_CATEGORY_PC:
-    case UTF8PROC_CATEGORY_PD:
-    case UTF8PROC_CATEGORY_PS:
-    case UTF8PROC_CATEGORY_PE:
-    case UTF8PROC_CATEGORY_PI:
-    case UTF8PROC_CATEGORY_PF:
-    case UTF8PROC_CATEGORY_PO:
-      return kPunctuation;
-    default:
-      return space;
-  }
+  const Category found = category(c);
+  if (found >= Category::kLu && found <= Category::kLo) return kLetter;
+  if (found >= Category::kNd && found <= Category::kNo) return kNumber;
+  if (found >= Category::kPc && found <= Category::kPo) return kPunctuation;
+  return is_white_space(c) ? kSpace : 0;
 }
 
 // One byte for every code point: 1.1 MB, made on first use, where a two-stage table would cost a
@@ -89,12 +77,16 @@ void order_marks(std::vector<int32_t>& code_points) {
   }
 }
 
-// Composes the decomposed characters in `code_points`, appends them to `out` and clears them.
-void flush_composed(std::vector<int32_t>& code_points, std::string& out) {
+// Brings the decomposed characters in `code_points` into order, composes them where `compose`,
+// appends them to `out` and clears them.
+void flush_characters(std::vector<int32_t>& code_points, bool compose, std::string& out) {
   order_marks(code_points);
-  const auto size = utf8proc_normalize_utf32(
-      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  auto size = static_cast<utf8proc_ssize_t>(code_points.size());
+  if (compose) {
+    size = utf8proc_normalize_utf32(
+        code_points.data(), size,
+        static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  }
   for (utf8proc_ssize_t i = 0; i < size; ++i) {
     utf8_append(out, static_cast<char32_t>(code_points[static_cast<size_t>(i)]));
   }
@@ -102,6 +94,22 @@ void flush_composed(std::vector<int32_t>& code_points, std::string& out) {
 }
 
 }  // namespace
+
+Category category(char32_t c) {
+  return static_cast<Category>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_title(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t simple_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
 
 namespace unicode_detail {
 
@@ -115,31 +123,34 @@ TextChar decode_char(std::string_view text, size_t pos) {
 
 }  // namespace unicode_detail
 
-std::string_view to_nfc(std::string_view text, std::string& storage) {
-  // Below U+0300 (lead bytes below 0xCC) every text is in NFC.
-  constexpr unsigned char kFirstLeadByte = 0xCC;
+std::string_view to_normal_form(NormalForm form, std::string_view text, std::string& storage) {
+  const bool compose = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  // Below U+0300 (lead bytes below 0xCC) every text is in NFC; ASCII is in all forms.
+  const unsigned char first_byte = form == NormalForm::kNfc ? 0xCC : 0x80;
   if (std::none_of(text.begin(), text.end(),
-                   [](char c) { return static_cast<unsigned char>(c) >= kFirstLeadByte; })) {
+                   [=](char c) { return static_cast<unsigned char>(c) >= first_byte; })) {
     return text;
   }
+  int options = UTF8PROC_DECOMPOSE;
+  if (form == NormalForm::kNfkc || form == NormalForm::kNfkd) options |= UTF8PROC_COMPAT;
   storage.clear();
   std::vector<int32_t> code_points;
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Char c = utf8_decode(text, pos);
     if (c.valid) {
-      int32_t parts[8];  // the longest canonical decomposition has 4
+      int32_t parts[32];  // the longest decomposition, of U+FDFA, has 18
       int last_boundclass = 0;
       const auto size =
           utf8proc_decompose_char(static_cast<int32_t>(c.code_point), parts, std::size(parts),
-                                  UTF8PROC_DECOMPOSE, &last_boundclass);
+                                  static_cast<utf8proc_option_t>(options), &last_boundclass);
       code_points.insert(code_points.end(), parts, parts + std::max<utf8proc_ssize_t>(size, 0));
     } else {
-      flush_composed(code_points, storage);
+      flush_characters(code_points, compose, storage);
       storage.append(text, pos, c.size_bytes);
     }
     pos += c.size_bytes;
   }
-  flush_composed(code_points, storage);
+  flush_characters(code_points, compose, storage);
   return storage;
 }
 

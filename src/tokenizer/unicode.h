@@ -1,5 +1,5 @@
-// Character classes as the patterns of pre-tokenizers name them (\p{L}, \p{N}, \p{P}, \s), and NFC.
-// The only wrapper of utf8proc.
+// Unicode's data: general categories, simple case mappings, normal forms, and the character classes
+// that the patterns of pre-tokenizers name (\p{L}, \p{N}, \p{P}, \s). The only wrapper of utf8proc.
 #pragma once
 
 #include <array>
@@ -10,6 +10,20 @@
 #include "base/utf8.h"
 
 namespace octavo::tokenizer {
+
+// By the standard's abbreviations; kCn is what is not assigned.
+enum class Category : uint8_t {
+  // clang-format off
+  kCn, kLu, kLl, kLt, kLm, kLo, kMn, kMc, kMe, kNd, kNl, kNo, kPc, kPd, kPs,
+  kPe, kPi, kPf, kPo, kSm, kSc, kSk, kSo, kZs, kZl, kZp, kCc, kCf, kCs, kCo,
+  // clang-format on
+};
+Category category(char32_t c);
+
+// The mappings of one character to one character.
+char32_t simple_upper(char32_t c);
+char32_t simple_title(char32_t c);
+char32_t simple_lower(char32_t c);
 
 using CharClasses = uint8_t;  // a set of the bits below; 0: none of them (symbols, marks, controls)
 inline constexpr CharClasses kLetter = 1;       // \p{L}
@@ -40,9 +54,15 @@ inline TextChar char_at(std::string_view text, size_t pos) {
   return unicode_detail::decode_char(text, pos);
 }
 
-// `text` in Unicode's form NFC; bytes that are not UTF-8 stay as they are and combine with nothing.
-// Returns `text` itself where that is cheap to see to be right, else a view of `storage`. Takes
-// O(n log n) on any input.
-std::string_view to_nfc(std::string_view text, std::string& storage);
+enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
+// `text` in one of Unicode's normal forms; bytes that are not UTF-8 stay as they are and combine
+// with nothing. Returns `text` itself where that is cheap to see to be right, else a view of
+// `storage`. Takes O(n log n) on any input.
+std::string_view to_normal_form(NormalForm form, std::string_view text, std::string& storage);
+
+inline std::string_view to_nfc(std::string_view text, std::string& storage) {
+  return to_normal_form(NormalForm::kNfc, text, storage);
+}
 
 }  // namespace octavo::tokenizer

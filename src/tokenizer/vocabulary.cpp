@@ -39,10 +39,13 @@ size_t StringIndex::slot_of(std::string_view text, uint64_t hash) const {
   }
 }
 
-void StringIndex::insert(TokenId id) {
+bool StringIndex::insert(TokenId id) {
   const std::string_view text = (*strings_)[static_cast<size_t>(id)];
   const uint64_t hash = hash_bytes(text);
-  slots_[slot_of(text, hash)] = {id, static_cast<uint32_t>(hash)};
+  Slot& slot = slots_[slot_of(text, hash)];
+  const bool is_new = slot.id == kNoToken;
+  slot = {id, static_cast<uint32_t>(hash)};
+  return is_new;
 }
 
 TokenId StringIndex::find(std::string_view text) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "octavo/tokenizer.h"
@@ -36,7 +37,7 @@ class StringTable {
 class StringIndex {
  public:
   StringIndex(const StringTable& strings, size_t capacity);
-  void insert(TokenId id);
+  bool insert(TokenId id);                    // whether no equal string was there
   TokenId find(std::string_view text) const;  // kNoToken where there is none
 
  private:
@@ -61,6 +62,14 @@ enum class TokenKind : uint8_t {
   kByte = 6,
 };
 
+// How a special token is looked for in a text, where that is not just its bytes.
+struct MatchRules {
+  bool strip_left = false;   // takes the spaces before it
+  bool strip_right = false;  // takes the spaces after it
+  bool single_word = false;  // not within a word
+  bool normalized = false;   // looked for in the normalised text, unless it is a control token
+};
+
 struct Vocabulary {
   StringTable pieces;  // the spellings
   StringTable bytes;   // what the tokens stand for
@@ -68,14 +77,17 @@ struct Vocabulary {
   // The tokens that plain text can become: not control, not user-defined (those are looked for in
   // the raw text), and spelled as this kind of vocabulary spells bytes.
   std::vector<TokenId> text_tokens;
+  std::unordered_map<TokenId, MatchRules> match_rules;  // of special tokens; none: all false
 
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
   TokenId unknown = kNoToken;
   TokenId padding = kNoToken;
-  bool add_bos = false;
-  bool add_eos = false;
+  std::vector<TokenId> prefix;  // what is put before a text: the BOS, where there is any
+  std::vector<TokenId> suffix;
   std::vector<TokenId> stop_ids;  // ascending
+  // A text is encoded with a space put before it; decoding takes that away.
+  bool space_prefix = false;
 
   size_t size() const { return kinds.size(); }
   bool contains(TokenId id) const { return id >= 0 && static_cast<size_t>(id) < size(); }
@@ -86,6 +98,10 @@ struct Vocabulary {
   }
   bool is_user_defined(TokenId id) const {
     return kinds[static_cast<size_t>(id)] == TokenKind::kUserDefined;
+  }
+  MatchRules rules_of(TokenId id) const {
+    const auto found = match_rules.find(id);
+    return found == match_rules.end() ? MatchRules{} : found->second;
   }
 };
 

@@ -63,13 +63,15 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo("run m.gguf --token-ids 1,x"), 2, "'x'");
   expect_failure(octavo("run m.gguf --raw"), 2, "--raw");
   expect_failure(octavo("logits m.gguf --output x"), 2, "--token-ids");
+  expect_failure(octavo("inspect"), 2, "MODEL");
   expect_failure(octavo("bench throughput m.gguf"), 2, "throughput");
 }
 
 TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
-  for (const char* command : {"run", "tokenize", "logits", "bench", "inspect", "doctor"}) {
+  for (const char* command :
+       {"run", "tokenize", "detokenize", "logits", "bench", "inspect", "doctor"}) {
     EXPECT_NE(general.out.find(command), std::string::npos);
     const Outcome help = octavo(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
@@ -98,6 +100,7 @@ TEST(Cli, TruncatedFilesAreNamed) {
   for (const auto cut : {size - 1, size / 2, size_t{100}, size_t{3}, size_t{0}}) {
     std::filesystem::resize_file(model, cut);
     expect_failure(octavo("run " + model + " --token-ids 1"), 1, model);
+    expect_failure(octavo("inspect " + model), 1, model);
   }
 }
 
@@ -160,32 +163,132 @@ TEST(Cli, DoctorNamesTheKernelSet) {
   EXPECT_NE(plain.out.find("GPU"), std::string::npos);
 }
 
-// The real model from here on: scripts/fetch_model.sh fetches it.
-TEST(CliSmolLm2, AnswersFromStandardInputWithASystemMessage) {
-  const Outcome run = octavo("run smollm2 - --system 'Answer in one word.' --max-tokens 8 --json",
-                             "What is the capital of France?");
+TEST(Cli, InspectDescribesAModel) {
+  const std::string model = tiny_model();
+  const Outcome run = octavo("inspect " + model + " --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json report = parse_json(run.out, "output").value();
-  EXPECT_NE(to_view(report.at("text").as_string()).find("Paris"), std::string::npos) << run.out;
+  EXPECT_EQ(report.at("path"), Json(model));
+  EXPECT_EQ(report.at("format"), "gguf");
+  EXPECT_EQ(report.at("version"), 3);
+  EXPECT_EQ(report.at("file_bytes"), std::filesystem::file_size(model));
+  EXPECT_EQ(report.at("use").at("runs"), true);
+  EXPECT_EQ(report.at("use").at("tokenizes"), false);  // it has no vocabulary
+  const Json& metadata = report.at("metadata");
+  EXPECT_EQ(dump_json(metadata.at("llama.block_count")), R"({"type":"u32","value":2})");
+  EXPECT_EQ(dump_json(metadata.at("llama.attention.layer_norm_rms_epsilon")),
+            R"({"type":"f32","value":1e-05})");
+  // 2 layers of 7 matrices and 2 norms, the embedding, the last norm.
+  const JsonArray& tensors = report.at("tensors").as_array();
+  ASSERT_EQ(tensors.size(), 20u);
+  EXPECT_EQ(tensors[0].at("name"), "token_embd.weight");
+  EXPECT_EQ(tensors[0].at("type"), "q8_0");
+  EXPECT_EQ(dump_json(tensors[0].at("shape")), "[101,64]");
+  EXPECT_EQ(tensors[0].at("bytes"), 101 * 64 / 32 * 34);
+  EXPECT_EQ(report.at("types").at("float32").at("tensors"), 5);
+  EXPECT_EQ(report.at("types").at("float32").at("bytes"), 5 * 64 * 4);
+  int64_t bytes = 0;
+  for (const Json& tensor : tensors) bytes += tensor.at("bytes").as_int64();
+  EXPECT_EQ(report.at("total").at("bytes"), bytes);
+
+  const Outcome text = octavo("inspect " + model);
+  for (const char* part :
+       {"Runs        yes", "llama.block_count", "u32", "token_embd.weight", "[101,64]"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << " in\n" << text.out;
+  }
+}
+
+TEST(Cli, InspectOfAVocabularyCutsLongArrays) {
+  const Outcome run = octavo("inspect " OCTAVO_TEST_DATA "/vocabs/ggml-vocab-gpt-2.gguf --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("use").at("runs"), false);
+  EXPECT_EQ(report.at("use").at("tokenizes"), true) << dump_json(report.at("use"));
+  EXPECT_EQ(dump_json(report.at("metadata").at("tokenizer.ggml.tokens")),
+            R"({"type":"array[string]","count":50257,"first":["!","\"","#","$","%","&"]})");
+  EXPECT_LT(run.out.size(), 10000u);
+}
+
+TEST(Cli, InspectEscapesControlCharacters) {
+  testing::TinyLlama spec;
+  spec.edit_metadata = [](JsonObject& metadata) {
+    metadata["general.name"] = "\x1b[31m";
+    metadata["\x1b[32m"] = "key";
+  };
+  spec.edit_tensor = [](std::string& name, DType&, Shape&) {
+    name += "\x1b[33m";
+    return true;
+  };
+  const std::string model = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(model, spec);
+  for (const char* flag : {"", " --json"}) {
+    const Outcome run = octavo("inspect " + model + flag);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out.find('\x1b'), std::string::npos) << run.out;
+    for (const char* part : {"\\u001b[31m", "\\u001b[32m", "\\u001b[33m"}) {
+      EXPECT_NE(run.out.find(part), std::string::npos) << part;
+    }
+  }
+}
+
+TEST(Cli, DetokenizeIsTheWayBack) {
+  const std::string model = OCTAVO_TEST_DATA "/vocabs/ggml-vocab-llama-spm.gguf";
+  const std::string text = "Grüße, 世界 🦙";
+  const Outcome ids = octavo("tokenize " + model + " -", text);
+  ASSERT_EQ(ids.exit_code, 0) << ids.err;
+  EXPECT_EQ(octavo("detokenize " + model + " -", ids.out).out, text + "\n");
+  EXPECT_EQ(octavo("detokenize " + model + " 1,15043,3186,29991").out, "Hello world!\n");
+  EXPECT_EQ(octavo("detokenize " + model + " '1 15043, 3186' --show-special").out,
+            "<s> Hello world\n");
+  EXPECT_EQ(octavo("detokenize " + model + " 15043,3186 --json").out,
+            "{\"text\":\"Hello world\",\"pieces\":[\"▁Hello\",\"▁world\"]}\n");
+  EXPECT_EQ(octavo("detokenize " + model + " -", "").out, "\n");
+  expect_failure(octavo("detokenize " + model + " 1,x"), 2, "IDS: 'x'");
+  expect_failure(octavo("detokenize " + model + " 1,32000"), 1, "token 32000");
+  expect_failure(octavo("detokenize " + model), 2, "IDS");
+}
+
+// The real model from here on: scripts/fetch_model.sh fetches it.
+TEST(CliSmolLm2, AnswersFromStandardInputWithASystemMessage) {
+  const Outcome run = octavo("run smollm2 - --system 'You are a poet.' --max-tokens 2 --json",
+                             "Write two lines about the sea.");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json report = parse_json(run.out, "output").value();
+  EXPECT_EQ(report.at("text"), "The sea");
+  EXPECT_EQ(report.at("usage").at("prompt_tokens"), 26);
 }
 
 TEST(CliSmolLm2, StopStringsAreCutOff) {
-  const Outcome run = octavo("run smollm2 'What is the capital of France?' --stop ' of' --json");
+  const Outcome run = octavo(
+      "run smollm2 'What is gravity? Answer briefly.' --stop 'al con' --max-tokens 20 --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Json report = parse_json(run.out, "output").value();
-  EXPECT_EQ(report.at("text"), "The capital");
+  EXPECT_EQ(report.at("text"), "Gravity is a fundament");
   EXPECT_EQ(report.at("finish_reason"), "stop");
 }
 
-TEST(CliSmolLm2, ChatRemembersResetsAndHelps) {
+// "Why?" is answered differently after a first turn than at the beginning.
+TEST(CliSmolLm2, ChatRemembersAndResets) {
+  const std::string question = "What is gravity? Answer briefly.\n";
   const Outcome chat =
-      octavo("run smollm2 --max-tokens 24",
-             "My name is Ada. Say hello.\n/help\nWhat is my name?\n/reset\n/nope\n");
+      octavo("run smollm2 --max-tokens 8", question + "Why?\n/reset\nWhy?\n/reset\n" + question);
   ASSERT_EQ(chat.exit_code, 0) << chat.err;
+  std::vector<std::string> answers;
+  std::istringstream lines(chat.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) answers.push_back(line);
+  }
+  ASSERT_EQ(answers.size(), 4u) << chat.out;
+  EXPECT_EQ(answers[0], "Gravity is a fundamental concept in physics");
+  EXPECT_NE(answers[1], answers[2]);
+  EXPECT_EQ(answers[3], answers[0]);
+}
+
+TEST(CliSmolLm2, ChatCommandsThatAreNoTurns) {
+  const Outcome chat = octavo("run smollm2", "/help\n/nope\n/system Be brief.\n/reset\n");
+  EXPECT_EQ(chat.exit_code, 0);
   EXPECT_NE(chat.out.find("/system"), std::string::npos);
   EXPECT_NE(chat.err.find("/nope"), std::string::npos);
-  const size_t help = chat.out.find("/help");
-  EXPECT_NE(chat.out.find("Ada", help), std::string::npos) << chat.out;
 }
 
 TEST(CliSmolLm2, TokenizePrintsIdsOnOneLine) {

@@ -1,5 +1,5 @@
-// Writes the seeds of gguf_fuzz: small files that between them hold every type of metadata value
-// and of tensor. Usage: gguf_fuzz_seeds FOLDER
+// Writes what fuzzing the GGUF reader starts from: small files that between them hold every type of
+// metadata value and of tensor. Usage: gguf_fuzz_seeds FOLDER
 #include <cstdio>
 
 #include "base/check.h"

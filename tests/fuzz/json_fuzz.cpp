@@ -7,11 +7,11 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  auto value = octavo::parse_json(text, "input");
+  const auto value = octavo::parse_json(text, "input");
   if (!value.ok()) return 0;
   const std::string dumped = octavo::dump_json(*value);
   if (!octavo::utf8_is_valid(dumped)) std::abort();
-  auto again = octavo::parse_json(dumped, "output");
+  const auto again = octavo::parse_json(dumped, "output");
   if (!again.ok() || octavo::dump_json(*again) != dumped) std::abort();
   return 0;
 }

@@ -166,6 +166,23 @@ TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
   }
 }
 
+TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
+  Rng rng(5);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, 64);
+  for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
+    PaddedMat x = PaddedMat::random(rng, 3, 64);
+    x.at(1, 37) = bad;
+    PaddedMat out(3, 33);
+    Context context(1, 3, 64);
+    run(context, {out, x, &w});
+    for (int64_t n = 0; n < 33; ++n) {
+      EXPECT_TRUE(std::isfinite(out.at(0, n)));
+      EXPECT_FALSE(std::isfinite(out.at(1, n))) << bad;
+      EXPECT_TRUE(std::isfinite(out.at(2, n)));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, LinearKernel, ::testing::ValuesIn(all_cases()), case_name);
 
 }  // namespace

@@ -18,9 +18,8 @@ namespace {
 using ops::AttentionArgs;
 using ops::kAttentionTile;
 
-constexpr int64_t kMaxQueries = 64;         // computed together; the scores of a tile are 64 KB
-constexpr int64_t kValueChunk = 64;         // value rows widened at a time: 16 KB at head_dim 64
-constexpr int64_t kPartialBytes = 4 << 20;  // for tiles that are computed out of order
+constexpr int64_t kMaxQueries = 64;    // computed together; the scores of a tile are 64 KB
+constexpr int64_t kValueChunk = 64;    // value rows widened at a time: 16 KB at head_dim 64
 constexpr int64_t kMinWork = 1 << 17;  // products below which waking other threads does not pay
 
 // Running softmax sums of the queries of a unit: exp-weighted values relative to `max`.
@@ -41,9 +40,10 @@ struct Unit {
 };
 
 struct Scratch {
-  float* q;       // [kMaxQueries, head_dim], scaled
-  float* scores;  // [kMaxQueries, kAttentionTile]
-  float* panel;   // unpacked keys [head_dim, panel] or values [kValueChunk, padded]
+  float* q;          // [kMaxQueries, head_dim], scaled
+  float* scores;     // [kMaxQueries, kAttentionTile]
+  int64_t* offsets;  // of a tile's positions, and a panel beyond
+  float* panel;      // unpacked keys [head_dim, panel] or values [kValueChunk, padded]
   Sums tile;
   Sums total;
 };
@@ -72,14 +72,14 @@ class Attention {
   int64_t column_of(const Unit& u, int64_t i) const {
     return (u.kv_head * group_ + i % group_) * head_dim_;
   }
-  const std::byte* cached(const void* cache, const Unit& u, int64_t position) const;
+  int64_t locate(const Unit& u, int64_t begin, int64_t count, int64_t* offsets) const;
+  void prefetch(const std::byte* row) const;
 
   Sums take_sums(Arena& arena, int64_t queries) const;
   Scratch take_scratch(Arena& arena) const;
   void load_queries(const Unit& u, Scratch& scratch) const;
-  void compute_scores(const Unit& u, int64_t begin, int64_t count, Scratch& scratch) const;
-  void weigh_values(const Unit& u, int64_t begin, int64_t count, Scratch& scratch,
-                    float* values) const;
+  void compute_scores(const Unit& u, int64_t count, int64_t ahead, Scratch& scratch) const;
+  void weigh_values(const Unit& u, int64_t count, Scratch& scratch, float* values) const;
   void compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const;
   void reset(const Sums& sums, int64_t queries) const;
   void merge(const Sums& total, const Sums& tile, int64_t queries) const;
@@ -109,13 +109,25 @@ Unit Attention::unit(int64_t index) const {
   return {s, local / chunks, begin, count, visible(s, begin + count - 1)};
 }
 
-const std::byte* Attention::cached(const void* cache, const Unit& u, int64_t position) const {
+// offsets[j] = where position begin + j lies in the cache of keys and in that of values, in bytes.
+// Gives how many of `count` there are.
+int64_t Attention::locate(const Unit& u, int64_t begin, int64_t count, int64_t* offsets) const {
   const ops::PagedKv& kv = a_.kv;
-  const int64_t block =
-      a_.batch.block_table[u.sequence * a_.batch.block_table_stride + position / kv.block_size];
-  const int64_t row =
-      (block * kv.num_kv_heads + u.kv_head) * kv.block_size + position % kv.block_size;
-  return static_cast<const std::byte*>(cache) + dtype_bytes(kv.dtype, row * head_dim_);
+  const int32_t* table = a_.batch.block_table + u.sequence * a_.batch.block_table_stride;
+  const int64_t row_bytes = dtype_bytes(kv.dtype, head_dim_);
+  count = std::min(count, u.length - begin);
+  int64_t block = begin / kv.block_size;
+  int64_t slot = begin % kv.block_size;
+  for (int64_t j = 0; j < count; ++block, slot = 0) {
+    int64_t row = (table[block] * kv.num_kv_heads + u.kv_head) * kv.block_size + slot;
+    for (; slot < kv.block_size && j < count; ++slot) offsets[j++] = row++ * row_bytes;
+  }
+  return count;
+}
+
+void Attention::prefetch(const std::byte* row) const {
+  const int64_t bytes = dtype_bytes(a_.kv.dtype, head_dim_);
+  for (int64_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(row + i, 0, 2);
 }
 
 Sums Attention::take_sums(Arena& arena, int64_t queries) const {
@@ -127,6 +139,7 @@ Scratch Attention::take_scratch(Arena& arena) const {
   Scratch s;
   s.q = arena.take<float>(kMaxQueries * head_dim_);
   s.scores = arena.take<float>(kMaxQueries * kAttentionTile);
+  s.offsets = arena.take<int64_t>(kAttentionTile + kMaxPanel);
   s.panel = arena.take<float>(kValueChunk * padded_);
   s.tile = take_sums(arena, kMaxQueries);
   s.total = take_sums(arena, kMaxQueries);
@@ -142,16 +155,23 @@ void Attention::load_queries(const Unit& u, Scratch& scratch) const {
   }
 }
 
-// scores[i, j] = q[i] · key[begin + j], j < count.
-void Attention::compute_scores(const Unit& u, int64_t begin, int64_t count,
+// scores[i, j] = q[i] · key[j], j < count. On the way the next keys and the values that will be
+// wanted are fetched: a long cache is read from memory.
+void Attention::compute_scores(const Unit& u, int64_t count, int64_t ahead,
                                Scratch& scratch) const {
+  const auto* cache = static_cast<const std::byte*>(a_.kv.k);
+  const auto* values = static_cast<const std::byte*>(a_.kv.v);
   const auto unpack = a_.kv.dtype == DType::kF32   ? kernels_.unpack_f32
                       : a_.kv.dtype == DType::kF16 ? kernels_.unpack_f16
                                                    : kernels_.unpack_bf16;
   for (int64_t j = 0; j < count; j += kernels_.panel) {
     const void* keys[kMaxPanel];
     for (int r = 0; r < kernels_.panel; ++r) {
-      keys[r] = cached(a_.kv.k, u, begin + std::min(j + r, count - 1));
+      const int64_t offset = scratch.offsets[std::min(j + r, count - 1)];
+      keys[r] = cache + offset;
+      prefetch(values + offset);
+      const int64_t next = j + r + kernels_.panel;
+      if (next < ahead) prefetch(cache + scratch.offsets[next]);
     }
     unpack(scratch.panel, keys, head_dim_);
     kernels_.multiply({scratch.scores + j, kAttentionTile, scratch.q, head_dim_, u.count,
@@ -159,14 +179,14 @@ void Attention::compute_scores(const Unit& u, int64_t begin, int64_t count,
   }
 }
 
-// values[i, :] = sum over j < count of scores[i, j] * value[begin + j, :].
-void Attention::weigh_values(const Unit& u, int64_t begin, int64_t count, Scratch& scratch,
-                             float* values) const {
+// values[i, :] = sum over j < count of scores[i, j] * value[j, :].
+void Attention::weigh_values(const Unit& u, int64_t count, Scratch& scratch, float* values) const {
+  const auto* cache = static_cast<const std::byte*>(a_.kv.v);
   for (int64_t j = 0; j < count; j += kValueChunk) {
     const int64_t chunk = std::min(kValueChunk, count - j);
     for (int64_t r = 0; r < chunk; ++r) {
       float* dst = scratch.panel + r * padded_;
-      const std::byte* src = cached(a_.kv.v, u, begin + j + r);
+      const std::byte* src = cache + scratch.offsets[j + r];
       if (a_.kv.dtype == DType::kF32) {
         std::memcpy(dst, src, head_dim_ * sizeof(float));
       } else if (a_.kv.dtype == DType::kF16) {
@@ -185,8 +205,9 @@ void Attention::weigh_values(const Unit& u, int64_t begin, int64_t count, Scratc
 
 void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const {
   const int64_t begin = tile * kAttentionTile;
-  const int64_t count = std::min(kAttentionTile, u.length - begin);
-  compute_scores(u, begin, count, scratch);
+  const int64_t ahead = locate(u, begin, kAttentionTile + kMaxPanel, scratch.offsets);
+  const int64_t count = std::min(kAttentionTile, ahead);
+  compute_scores(u, count, ahead, scratch);
   for (int64_t i = 0; i < u.count; ++i) {
     float* scores = scratch.scores + i * kAttentionTile;
     const int64_t seen = std::min(count, visible(u.sequence, u.begin + i) - begin);
@@ -197,7 +218,7 @@ void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, cons
       out.sum[i] = 0;
     }
   }
-  weigh_values(u, begin, count, scratch, out.values);
+  weigh_values(u, count, scratch, out.values);
 }
 
 void Attention::reset(const Sums& sums, int64_t queries) const {
@@ -237,7 +258,7 @@ void Attention::write(const Unit& u, const Sums& total) const {
 // Threads take whole units, the longest (the last rows of a prompt) first.
 void Attention::run_units(ThreadPool& pool, Arena shared) const {
   const int num_threads = pool.num_threads();
-  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kAttentionPartialBytes;
   auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
   std::atomic<int64_t> next{num_units_};
   const auto work = [&](int64_t thread) {
@@ -263,13 +284,14 @@ void Attention::run_units(ThreadPool& pool, Arena shared) const {
 // False where the room does not suffice.
 bool Attention::run_tiles(ThreadPool& pool, Arena shared) const {
   const int num_threads = pool.num_threads();
-  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kPartialBytes;
+  const int64_t scratch_bytes = attention_workspace_bytes(head_dim_, 1) - kAttentionPartialBytes;
   auto* scratch_memory = shared.take<std::byte>(num_threads * scratch_bytes);
 
   const int64_t queries = std::min(kMaxQueries, a_.batch.num_tokens * group_);
   const int64_t sums_bytes =
       2 * round_up(queries * 4, kCacheLine) + round_up(queries * padded_ * 4, kCacheLine);
-  const int64_t room = std::min(shared.left_bytes(), kPartialBytes) / sums_bytes / num_units_;
+  const int64_t room =
+      std::min(shared.left_bytes(), kAttentionPartialBytes) / sums_bytes / num_units_;
   const int64_t num_tiles = (max_length_ + kAttentionTile - 1) / kAttentionTile;
   const int64_t round_tiles = std::min(num_tiles, room - 1);
   if (round_tiles < 1) return false;
@@ -332,9 +354,10 @@ void attention(ops::ExecContext& ctx, const AttentionArgs& args, const FloatKern
 int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads) {
   const int64_t padded = round_up(max_head_dim, kMaxPanel);
   const int64_t sums = 2 * kMaxQueries + kMaxQueries * padded;
-  const int64_t floats =
-      kMaxQueries * padded + kMaxQueries * kAttentionTile + kValueChunk * padded + 2 * sums;
-  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kPartialBytes;
+  const int64_t offsets = 2 * (kAttentionTile + kMaxPanel);  // of 8 bytes
+  const int64_t floats = kMaxQueries * padded + kMaxQueries * kAttentionTile + offsets +
+                         kValueChunk * padded + 2 * sums;
+  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kAttentionPartialBytes;
 }
 
 }  // namespace octavo::backends::cpu

@@ -8,7 +8,11 @@ namespace octavo::backends::cpu {
 
 void attention(ops::ExecContext& ctx, const ops::AttentionArgs& args, const FloatKernels& kernels);
 
-// Workspace for calls with head_dim <= max_head_dim.
+// Room for tiles that are computed out of order, as far as it goes: with less there are more
+// rounds, or none.
+inline constexpr int64_t kAttentionPartialBytes = 4 << 20;
+
+// Workspace for calls with head_dim <= max_head_dim: what each thread needs, and the above.
 int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads);
 
 }  // namespace octavo::backends::cpu

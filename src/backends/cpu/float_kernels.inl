@@ -1,11 +1,10 @@
 // The float micro-kernels, written over simd.h and included by one file per instruction set.
 #include "backends/cpu/micro_kernels.h"
+#include "backends/cpu/quant_unpack.inl"
 #include "backends/cpu/simd.h"
 
 namespace octavo::backends::cpu {
 namespace {
-
-constexpr int kPanel = 2 * kLanes;
 
 // Rows of the register tile: 2 * kTileRows sums, two panel vectors and a broadcast fit 16 registers
 // (AVX-512 has 32, but 12 sums already hide the latency of its two 4-cycle FMA pipes).
@@ -70,6 +69,25 @@ void unpack(float* dst, const void* const* rows, int64_t count) {
     for (int r = 0; r < kPanel; ++r) {
       const char* p = static_cast<const char*>(rows[r]) + i * kValueBytes<kFormat>;
       widen<kFormat>(dst + i * kPanel + r, p, 1);
+    }
+  }
+}
+
+template <typename Block>
+void unpack_quantized(float* dst, const void* const* rows, int64_t count) {
+  for (int64_t b = 0; b < count / ops::kBlockValues; ++b) {
+    for (int lane = 0; lane < kPanel; lane += kLanes) {
+      const LaneBlock in =
+          unpack_lanes<Block>(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      float* values = dst + b * ops::kBlockValues * kPanel + lane;
+      for (int g = 0; g < kGroups; ++g) {
+        const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]),
+                                 shift_right<16>(in.codes[g]), shift_right<24>(in.codes[g])};
+        for (int i = 0; i < 4; ++i) {
+          const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kZero<Block>);
+          store(values + (4 * g + i) * kPanel, fma(code, in.d, in.m));
+        }
+      }
     }
   }
 }
@@ -164,6 +182,9 @@ constexpr FloatKernels kFloatKernels = {
     unpack<Format::kF32>,
     unpack<Format::kF16>,
     unpack<Format::kBF16>,
+    {unpack_quantized<ops::BlockQ4_0>, unpack_quantized<ops::BlockQ4_1>,
+     unpack_quantized<ops::BlockQ5_0>, unpack_quantized<ops::BlockQ5_1>,
+     unpack_quantized<ops::BlockQ8_0>},
     widen<Format::kF16>,
     widen<Format::kBF16>,
     multiply,

@@ -1,7 +1,9 @@
 // int8 products for the baseline, in plain C++: panels of one weight row with signed codes. The
 // inner loops are shaped so that the compiler finds pmaddwd.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backends/cpu/micro_kernels.h"
 #include "ops/blocks.h"
@@ -21,15 +23,21 @@ struct PanelBlock {
 void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
   for (int64_t b = 0; b < blocks; ++b, x += kBlockValues, ++dst) {
     float top = 0;
-    for (int i = 0; i < kBlockValues; ++i) top = std::fmax(top, std::fabs(x[i]));
-    const float inverse = top > 0 ? 127.0f / top : 0;
+    bool finite = true;
+    for (int i = 0; i < kBlockValues; ++i) {
+      top = std::fmax(top, std::fabs(x[i]));
+      finite &= std::isfinite(x[i]);
+    }
+    if (!finite) {
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      *dst = {nan, nan, 0, {}};
+      continue;
+    }
+    const float inverse = top >= kLeastMagnitude ? 127.0f / top : 0;
     int sum = 0;
     for (int i = 0; i < kBlockValues; ++i) {
-      // Infinities and NaN have no code; the scale carries them on.
-      const float scaled = x[i] * inverse;
-      const int code = std::fabs(scaled) <= 127.5f ? static_cast<int>(std::nearbyintf(scaled)) : 0;
-      dst->codes[i] = static_cast<int8_t>(code);
-      sum += code;
+      dst->codes[i] = static_cast<int8_t>(std::nearbyintf(x[i] * inverse));
+      sum += dst->codes[i];
     }
     dst->scale = top / 127.0f;
     dst->sum = dst->scale * static_cast<float>(sum);
@@ -61,14 +69,14 @@ void unpack_block(PanelBlock& out, const BlockQ5_1& b) {
   out.m = fp16_to_float(b.m);
 }
 void unpack_block(PanelBlock& out, const BlockQ8_0& b) {
-  for (int j = 0; j < kBlockValues; ++j) out.codes[j] = b.qs[j];
+  std::copy(b.qs, b.qs + kBlockValues, out.codes);
 }
 
 template <typename Block>
-void unpack(void* panel, const void* const* rows, int64_t blocks) {
+void unpack(void* panel, const Int8Weights& weights) {
   auto* out = static_cast<PanelBlock*>(panel);
-  const auto* src = static_cast<const std::byte*>(rows[0]);
-  for (int64_t b = 0; b < blocks; ++b, ++out, src += sizeof(Block)) {
+  const auto* src = static_cast<const std::byte*>(weights.rows[0]);
+  for (int64_t b = 0; b < weights.blocks; ++b, ++out, src += sizeof(Block)) {
     Block block;
     std::memcpy(&block, src, sizeof(Block));
     out->d = fp16_to_float(block.d);
@@ -98,12 +106,13 @@ void multiply(const Int8Multiply& a) {
 const Int8Kernels kInt8Generic = {
     1,
     sizeof(PanelBlock),
+    0,
     quantize,
-    {{0, unpack<BlockQ4_0>, multiply},
-     {0, unpack<BlockQ4_1>, multiply},
-     {0, unpack<BlockQ5_0>, multiply},
-     {0, unpack<BlockQ5_1>, multiply},
-     {0, unpack<BlockQ8_0>, multiply}},
+    {{0, unpack<BlockQ4_0>, multiply, nullptr},
+     {0, unpack<BlockQ4_1>, multiply, nullptr},
+     {0, unpack<BlockQ5_0>, multiply, nullptr},
+     {0, unpack<BlockQ5_1>, multiply, nullptr},
+     {0, unpack<BlockQ8_0>, multiply, nullptr}},
 };
 
 }  // namespace octavo::backends::cpu

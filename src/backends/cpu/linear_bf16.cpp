@@ -4,8 +4,10 @@
 namespace octavo::backends::cpu {
 namespace {
 
-// Pairs of k that are unpacked at a time: kMaxPanel * 256 words are 32 KB.
+// Pairs of k that are multiplied at a time: kMaxPanel * 256 words are 32 KB. They are unpacked in
+// steps, between which the same part of the next panel is prefetched.
 constexpr int64_t kChunkPairs = 256;
+constexpr int64_t kStepPairs = 32;
 
 }  // namespace
 
@@ -22,11 +24,11 @@ void linear_bf16(ops::ExecContext& ctx, const ops::LinearArgs& a, const Bf16Kern
     auto* panel = arena.take<uint32_t>(kChunkPairs * kernels.panel);
     for (int64_t pair = 0; pair < pairs; pair += kChunkPairs) {
       const int64_t count = std::min(kChunkPairs, pairs - pair);
-      const void* rows[kMaxPanel];
-      for (int r = 0; r < kernels.panel; ++r) {
-        rows[r] = static_cast<const uint16_t*>(task.weights[r]) + 2 * pair;
+      for (int64_t i = 0; i < count; i += kStepPairs) {
+        const int64_t values = std::min(2 * kStepPairs, a.x.cols - 2 * (pair + i));
+        const PanelRows rows(task, kernels.panel, 4 * (pair + i), 2 * values);
+        kernels.unpack(panel + i * kernels.panel, rows.pointers, values);
       }
-      kernels.unpack(panel, rows, std::min(2 * count, a.x.cols - 2 * pair));
       kernels.multiply({task.out, task.out_stride, rounded + task.row * pairs + pair, pairs,
                         task.num_rows, panel, count, pair > 0});
     }

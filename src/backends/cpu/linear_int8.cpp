@@ -9,14 +9,10 @@ namespace {
 // of scales, which stay in L1 beside the activations that stream past.
 constexpr int64_t kChunkBlocks = 24;
 
-// Int8Kernels::by_type is in the order of DType.
-static_assert(static_cast<int>(DType::kQ8_0) - static_cast<int>(DType::kQ4_0) == 4);
-
 }  // namespace
 
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
-  const int type = static_cast<int>(a.w->dtype) - static_cast<int>(DType::kQ4_0);
-  const Int8Kernel& kernel = kernels.by_type[type];
+  const Int8Kernel& kernel = kernels.by_type[quantized_index(a.w->dtype)];
   const int64_t blocks = a.w->cols / ops::kBlockValues;
 
   Arena shared(ctx.workspace, ctx.workspace_bytes);
@@ -32,16 +28,27 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
   const int64_t chunk = (blocks + num_chunks - 1) / num_chunks;
   const int64_t block_bytes = dtype_traits(a.w->dtype).block_bytes;
   for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
+    const QuantizedBlock* rows = x + task.row * blocks;
+    Int8Multiply product = {task.out,      task.out_stride, rows,   blocks,
+                            task.num_rows, nullptr,         blocks, false};
+    if (task.num_rows <= kernels.few_rows) {
+      kernel.multiply_few(product, {task.weights, blocks, task.next});
+      return;
+    }
     auto* panel = arena.take<std::byte>(chunk * kernels.panel_block_bytes);
+    product.panel = panel;
     for (int64_t block = 0; block < blocks; block += chunk) {
-      const int64_t count = std::min(chunk, blocks - block);
-      const void* rows[kMaxPanel];
+      product.blocks = std::min(chunk, blocks - block);
+      product.x = rows + block;
+      product.accumulate = block > 0;
+      const void* weights[kMaxPanel];
       for (int r = 0; r < kernels.panel; ++r) {
-        rows[r] = static_cast<const std::byte*>(task.weights[r]) + block * block_bytes;
+        weights[r] = static_cast<const std::byte*>(task.weights[r]) + block * block_bytes;
       }
-      kernel.unpack(panel, rows, count);
-      kernel.multiply({task.out, task.out_stride, x + task.row * blocks + block, blocks,
-                       task.num_rows, panel, count, block > 0});
+      const std::byte* next =
+          task.next == nullptr ? nullptr : task.next + block * kernels.panel * block_bytes;
+      kernel.unpack(panel, {weights, product.blocks, next});
+      kernel.multiply(product);
     }
   });
 }

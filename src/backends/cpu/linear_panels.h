@@ -17,17 +17,42 @@ namespace octavo::backends::cpu {
 // Zen 4's L2.
 inline constexpr int64_t kRowBlock = 128;
 
-// Per thread: an unpacked panel of at most 32 KB, decoded rows of the same size, the sums of a
-// ragged panel (kRowBlock rows of kMaxPanel floats).
-inline constexpr int64_t kLinearThreadBytes = 96 << 10;
+// Per thread: an unpacked panel of at most 32 KB and the sums of a ragged panel (kRowBlock rows of
+// kMaxPanel floats).
+inline constexpr int64_t kLinearThreadBytes = 48 << 10;
+
+// The place of a block type in the arrays of micro_kernels.h.
+inline int quantized_index(DType dtype) {
+  static_assert(static_cast<int>(DType::kQ8_0) - static_cast<int>(DType::kQ4_0) == 4);
+  return static_cast<int>(dtype) - static_cast<int>(DType::kQ4_0);
+}
 
 // One panel's work: rows [row, row + num_rows) of x times weight rows of `weights`, into out.
 struct PanelTask {
   const void* weights[kMaxPanel];  // first byte of each weight row
+  const std::byte* next;           // of the panel that this thread computes next, or null
   int64_t row;
   int64_t num_rows;
   float* out;  // `num_rows` rows of a full panel's width
   int64_t out_stride;
+};
+
+// Bytes [begin, begin + size) of every weight row of a panel.
+struct PanelRows {
+  // Also fetches the same part of the next panel: the rows lie apart, which hardware does not
+  // prefetch well, but those of a panel are one contiguous range. The next panel may be ragged;
+  // then a little too much is fetched, which is harmless.
+  PanelRows(const PanelTask& task, int panel, int64_t begin, int64_t size) {
+    for (int r = 0; r < panel; ++r) {
+      pointers[r] = static_cast<const std::byte*>(task.weights[r]) + begin;
+    }
+    if (task.next == nullptr) return;
+    for (int64_t i = begin * panel; i < (begin + size) * panel; i += kCacheLine) {
+      __builtin_prefetch(task.next + i, 0, 2);
+    }
+  }
+
+  const void* pointers[kMaxPanel];
 };
 
 // Calls multiply(PanelTask, Arena&) for every panel and row block, then adds the bias. Threads
@@ -48,6 +73,7 @@ void for_each_panel(ops::ExecContext& ctx, const ops::LinearArgs& a, int panel, 
         for (int i = 0; i < panel; ++i) {
           task.weights[i] = a.w->row(first + std::min<int64_t>(i, width - 1));
         }
+        task.next = p + 1 < end ? a.w->row(first + panel) : nullptr;
         task.row = row;
         task.num_rows = std::min(kRowBlock, a.x.rows - row);
         float* const out = a.out.row<float>(row) + first;

@@ -27,13 +27,17 @@ struct FloatMultiply {
   bool accumulate;  // go on from the sums in `out`
 };
 
+// dst[i * panel + r] = value i of rows[r], i < count (whole blocks). There are `panel` row
+// pointers.
+using FloatUnpack = void (*)(float* dst, const void* const* rows, int64_t count);
+
 struct FloatKernels {
   int panel;
 
-  // dst[i * panel + r] = value i of rows[r], i < count. There are `panel` row pointers.
-  void (*unpack_f32)(float* dst, const void* const* rows, int64_t count);
-  void (*unpack_f16)(float* dst, const void* const* rows, int64_t count);
-  void (*unpack_bf16)(float* dst, const void* const* rows, int64_t count);
+  FloatUnpack unpack_f32;
+  FloatUnpack unpack_f16;
+  FloatUnpack unpack_bf16;
+  FloatUnpack unpack_quantized[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
 
   // dst[i] = src[i], i < count.
   void (*widen_f16)(float* dst, const void* src, int64_t count);
@@ -60,6 +64,10 @@ struct QuantizedBlock {
   int8_t codes[32];    // round(x / scale), ties to even
 };
 
+// A block whose values are all smaller counts as zero, so that 127 / largest stays finite. One with
+// an infinity or a NaN has a NaN for its scale and sum, and zeros for codes.
+inline constexpr float kLeastMagnitude = 1e-30f;
+
 struct Int8Multiply {
   float* out;
   int64_t out_stride;
@@ -71,17 +79,28 @@ struct Int8Multiply {
   bool accumulate;  // go on from the sums in `out`
 };
 
+// The weights of a panel as they lie in the file. `next`, if not null, is as much memory again that
+// will be wanted soon.
+struct Int8Weights {
+  const void* const* rows;
+  int64_t blocks;
+  const void* next;
+};
+
 // One block type. Weight codes are kept with an offset, code = value + zero, where the instruction
 // wants unsigned operands.
 struct Int8Kernel {
   int zero;
-  void (*unpack)(void* panel, const void* const* rows, int64_t blocks);
+  void (*unpack)(void* panel, const Int8Weights&);
   void (*multiply)(const Int8Multiply&);
+  // Both at once without a panel in memory, for 1 to `few_rows` rows of x; the same bits.
+  void (*multiply_few)(const Int8Multiply&, const Int8Weights&);
 };
 
 struct Int8Kernels {
   int panel;
   int panel_block_bytes;  // of an unpacked panel, per block of 32 values
+  int few_rows;           // 0: multiply_few is null
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, int zero);
   Int8Kernel by_type[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
 };

@@ -57,6 +57,9 @@ OCTAVO_INLINE IntVec add_int(IntVec a, IntVec b) {
 OCTAVO_INLINE IntVec and_int(IntVec a, IntVec b) {
   return _mm512_and_si512(a, b);
 }
+OCTAVO_INLINE IntVec xor_int(IntVec a, IntVec b) {
+  return _mm512_xor_si512(a, b);
+}
 template <int kBits>
 OCTAVO_INLINE IntVec shift_left(IntVec v) {
   return _mm512_slli_epi32(v, kBits);
@@ -140,6 +143,9 @@ OCTAVO_INLINE IntVec add_int(IntVec a, IntVec b) {
 }
 OCTAVO_INLINE IntVec and_int(IntVec a, IntVec b) {
   return _mm256_and_si256(a, b);
+}
+OCTAVO_INLINE IntVec xor_int(IntVec a, IntVec b) {
+  return _mm256_xor_si256(a, b);
 }
 template <int kBits>
 OCTAVO_INLINE IntVec shift_left(IntVec v) {
@@ -227,6 +233,9 @@ OCTAVO_INLINE IntVec add_int(IntVec a, IntVec b) {
 OCTAVO_INLINE IntVec and_int(IntVec a, IntVec b) {
   return a & b;
 }
+OCTAVO_INLINE IntVec xor_int(IntVec a, IntVec b) {
+  return a ^ b;
+}
 template <int kBits>
 OCTAVO_INLINE IntVec shift_left(IntVec v) {
   return v << kBits;
@@ -264,6 +273,8 @@ OCTAVO_INLINE void load_transposed(IntVec (&out)[4], const void* const* rows, in
 }
 
 #endif
+
+constexpr int kPanel = 2 * kLanes;
 
 // Lane by lane and then in lane order: the same order on every call.
 OCTAVO_INLINE float sum_lanes(Vec v) {

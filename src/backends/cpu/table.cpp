@@ -25,6 +25,10 @@ template <const FloatKernels& kKernels>
 void bfloat16_as_float(ExecContext& ctx, const LinearArgs& a) {
   linear_float(ctx, a, kKernels, true);
 }
+template <const Bf16Kernels& kKernels>
+void bfloat16(ExecContext& ctx, const LinearArgs& a) {
+  linear_bf16(ctx, a, kKernels);
+}
 template <const Int8Kernels& kKernels>
 void int8(ExecContext& ctx, const LinearArgs& a) {
   linear_int8(ctx, a, kKernels);
@@ -48,15 +52,22 @@ constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
 constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
 constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
-// clang-format off
 const Kernel kTable[] = {
     {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni",
+     int8<kInt8Avx512Vnni>},
     {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},
-    {"linear", kAnyWeight, kBFloat16, Isa::kGeneric, true, "bf16_as_float_generic", bfloat16_as_float<kFloatGeneric>},
-    {"linear", kAnyWeight, kBFloat16, Isa::kAvx2, true, "bf16_as_float_avx2", bfloat16_as_float<kFloatAvx2>},
-    {"linear", kAnyWeight, kBFloat16, Isa::kAvx512, true, "bf16_as_float_avx512", bfloat16_as_float<kFloatAvx512>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kGeneric, true, "bf16_as_float_generic",
+     bfloat16_as_float<kFloatGeneric>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx2, true, "bf16_as_float_avx2",
+     bfloat16_as_float<kFloatAvx2>},
+    {"linear", kAnyWeight, kBFloat16, Isa::kAvx512, true, "bf16_as_float_avx512",
+     bfloat16_as_float<kFloatAvx512>},
+    {"linear", dtype_bit(DType::kBF16), kBFloat16, Isa::kAvx512Bf16, true, "bf16_avx512",
+     bfloat16<kBf16Avx512>},
     {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
     {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
     {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},
@@ -70,7 +81,6 @@ const Kernel kTable[] = {
     {"add", 0, kFloat32, Isa::kGeneric, true, "add_generic", add},
     {"gather_rows", 0, kFloat32, Isa::kGeneric, true, "gather_rows_generic", gather_rows},
 };
-// clang-format on
 
 }  // namespace
 

@@ -96,12 +96,9 @@ Status Llama::load(WeightLoader& loader) {
 
 Status Llama::load_rope(WeightLoader& loader) {
   const int64_t half = config_.head_dim / 2;
-  std::vector<float> inv_freq(half);
-  for (int64_t i = 0; i < half; ++i) {
-    const double exponent = static_cast<double>(2 * i) / static_cast<double>(config_.head_dim);
-    inv_freq[i] = static_cast<float>(std::pow(config_.rope_theta, -exponent) / config_.rope_factor);
-  }
-  if (config_.rope_type == RopeType::kFactors) {
+  std::vector<float> inv_freq =
+      rope_inv_freq(config_.rope, config_.head_dim, config_.max_position_embeddings);
+  if (config_.rope.rope_type == RopeType::kFactors) {
     const auto factors = OCTAVO_TRY(loader.host_vector("rope_freqs.weight", half));
     for (int64_t i = 0; i < half; ++i) {
       if (!(factors[i] > 0)) {
@@ -190,6 +187,7 @@ void Llama::run_layer(ops::ExecContext& ctx, const Layer& layer, const Mat& x,
   qkv.v_bias = layer.v_bias.as<float>();
   qkv.inv_freq = inv_freq_.as<float>();
   qkv.rotary_dim = config_.head_dim;
+  qkv.attention_factor = static_cast<float>(config_.rope.attention_factor);
   qkv.kv = kv;
   qkv.batch = batch.seqs;
   qkv.q = q;

@@ -113,6 +113,47 @@ TEST(LocalModel, RefusesBadPrompts) {
   EXPECT_TRUE(model->generate(request_for({1}, 5), nullptr).ok());
 }
 
+// A model of this size has no vocabulary of its own; what follows needs none.
+TEST(LocalModel, LogprobsAgreeWithTheLogits) {
+  const auto model = load({});
+  Request request = request_for(counting(300), 6);  // more than one chunk
+  request.sampling.logprobs = 3;
+  request.sampling.prompt_logprobs = 0;
+  const auto generation = model->generate(request, nullptr).value();
+  ASSERT_EQ(generation.logprobs.size(), 6u);
+  ASSERT_EQ(generation.prompt_logprobs.size(), 299u);
+  std::vector<TokenId> ids = counting(300);
+  ids.insert(ids.end(), generation.token_ids.begin(), generation.token_ids.end());
+  const auto logits = model->logits(ids, LogitsPositions::kAll).value();
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    const auto& actual =
+        i + 1 < 300 ? generation.prompt_logprobs[i] : generation.logprobs[i + 1 - 300];
+    const float* row = &logits.values[i * logits.vocab_size];
+    double sum = 0;
+    for (int64_t j = 0; j < logits.vocab_size; ++j) sum += std::exp(static_cast<double>(row[j]));
+    EXPECT_EQ(actual.token.token_id, ids[i + 1]);
+    EXPECT_NEAR(actual.token.logprob, row[ids[i + 1]] - std::log(sum), 1e-4);
+  }
+  EXPECT_EQ(generation.logprobs[0].top.size(), 3u);
+  EXPECT_EQ(generation.logprobs[0].token.rank, 1);  // greedy
+}
+
+TEST(LocalModel, BansAndBiasSteerTheAnswer) {
+  const auto model = load({});
+  const auto plain = model->generate(request_for(counting(9), 6), nullptr).value();
+  Request request = request_for(counting(9), 6);
+  request.sampling.logit_bias = {{plain.token_ids[0], -100}};
+  EXPECT_NE(model->generate(request, nullptr)->token_ids[0], plain.token_ids[0]);
+  request.sampling.logit_bias.clear();
+  request.sampling.allowed_token_ids = {8};
+  EXPECT_EQ(model->generate(request, nullptr)->token_ids, std::vector<TokenId>(6, 8));
+  request.sampling.min_tokens = 1;
+  request.sampling.stop_token_ids = {8};
+  const auto nothing_left = model->generate(request, nullptr);
+  ASSERT_FALSE(nothing_left.ok());
+  EXPECT_NE(nothing_left.status().message().find("no token is left"), std::string::npos);
+}
+
 TEST(LocalModel, LatencyRunsOfEveryBatchSize) {
   const auto model = load({});
   for (const int64_t batch_size : {1, 3, 40}) {

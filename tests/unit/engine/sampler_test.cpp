@@ -116,6 +116,23 @@ TEST(SamplingParams, RangesAreChecked) {
   expect_names(refused([](SamplingParams& p) { p.top_k = -2; }), "top_k");
   expect_names(refused([](SamplingParams& p) { p.max_tokens = 0; }), "max_tokens");
   expect_names(refused([](SamplingParams& p) { p.stop = {"a", ""}; }), "stop");
+  for (float bad : {0.0f, -1.0f, static_cast<float>(NAN)}) {
+    expect_names(refused([=](SamplingParams& p) { p.repetition_penalty = bad; }),
+                 "repetition_penalty");
+  }
+  for (float bad : {-2.1f, 2.1f, static_cast<float>(NAN)}) {
+    expect_names(refused([=](SamplingParams& p) { p.presence_penalty = bad; }), "presence_penalty");
+    expect_names(refused([=](SamplingParams& p) { p.frequency_penalty = bad; }),
+                 "frequency_penalty");
+  }
+  expect_names(refused([](SamplingParams& p) { p.logit_bias = {{1, 101}}; }), "logit_bias");
+  expect_names(refused([](SamplingParams& p) { p.logprobs = 21; }), "logprobs");
+  expect_names(refused([](SamplingParams& p) { p.prompt_logprobs = -1; }), "prompt_logprobs");
+  expect_names(refused([](SamplingParams& p) {
+                 p.max_tokens = 3;
+                 p.min_tokens = 4;
+               }),
+               "min_tokens");
 }
 
 }  // namespace

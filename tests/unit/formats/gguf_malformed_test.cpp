@@ -257,6 +257,13 @@ TEST(GgufMalformed, TensorNamesAndShapes) {
   });
 }
 
+TEST(GgufMalformed, TooManyTensors) {
+  RawGguf file;
+  file.num_tensors = (1 << 20) + 1;
+  file.data = std::string(size_t{33} * ((1 << 20) + 2), '\0');
+  check({{"tensors", file, kUnsup, {"1048577 tensors"}}});
+}
+
 TEST(GgufMalformed, TensorTypes) {
   check({
       {"Q4_K", with_type(12), kUnsup, {"tensor 'blk.0.w'", "Q4_K", "not supported yet"}},

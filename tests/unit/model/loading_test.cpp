@@ -76,7 +76,12 @@ TEST(Loading, NonsenseInTheMetadataIsRefusedByKey) {
   expect_refused(with_metadata("llama.embedding_length", 0), {"llama.embedding_length"});
   expect_refused(with_metadata("llama.attention.head_count", 0), {"llama.attention.head_count"});
   expect_refused(with_metadata("llama.attention.head_count_kv", 3), {"multiple"});
-  expect_refused(with_metadata("llama.attention.key_length", 15), {"15"});
+  TinyLlama odd;
+  odd.edit_metadata = [](JsonObject& metadata) {
+    metadata["llama.attention.key_length"] = 15;
+    metadata["llama.attention.value_length"] = 15;
+  };
+  expect_refused(odd, {"15"});
   expect_refused(with_metadata("llama.attention.value_length", 32), {"value_length"});
   expect_refused(with_metadata("llama.context_length", 0), {"llama.context_length"});
   expect_refused(with_metadata("llama.rope.freq_base", -1.0), {"llama.rope.freq_base"});

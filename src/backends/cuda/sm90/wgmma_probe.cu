@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/cuda/ptx/mbarrier.cuh"
 #include "backends/cuda/ptx/wgmma.cuh"
 
 namespace octavo::backends::cuda {
@@ -45,9 +46,8 @@ __global__ void wgmma_probe_kernel(float* out) {
   const uint32_t a[4] = {a_pair(row, pair), a_pair(row + 8, pair), a_pair(row, pair + 8),
                          a_pair(row + 8, pair + 8)};
   float d[4];
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(b));
   wgmma_fence();
-  wgmma_m64n8k16_bf16(d, a, wgmma_descriptor(address, kCoreBytes, kCoreBytes));
+  wgmma_m64n8k16_bf16(d, a, wgmma_descriptor(shared_address(b), kCoreBytes, kCoreBytes));
   wgmma_commit();
   wgmma_wait<0>();
   for (int i = 0; i < 4; ++i) out[(row + i / 2 * 8) * kN + pair + i % 2] = d[i];

@@ -1,0 +1,138 @@
+// int8 products with AVX2. vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits
+// with saturation, so that how many of its results may be added there depends on the codes.
+#include <immintrin.h>
+
+#include "backends/cpu/int8_unpack.inl"
+
+namespace octavo::backends::cpu {
+namespace {
+
+// Four float and four integer sums, their 16-bit parts, a panel vector and temporaries: 16
+// registers.
+constexpr int kTileRows = 4;
+
+void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
+  constexpr int kParts = ops::kBlockValues / kLanes;
+  const Vec sign = set1(-0.0f);
+  for (int64_t b = 0; b < blocks; ++b, x += ops::kBlockValues, ++dst) {
+    Vec tops = set1(0);
+    Vec unordered = set1(0);
+    for (int i = 0; i < kParts; ++i) {
+      const Vec v = load(x + i * kLanes);
+      tops = max(tops, _mm256_andnot_ps(sign, v));
+      unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    }
+    const float top = max_lanes(tops);
+    if (!is_finite(top, _mm256_movemask_ps(unordered) != 0)) {
+      mark_not_finite(*dst);
+      continue;
+    }
+    const Vec inverse = set1(top >= kLeastMagnitude ? 127.0f / top : 0);
+    IntVec sums = set1_int(0);
+    IntVec values[kParts];
+    for (int i = 0; i < kParts; ++i) {
+      values[i] = round_to_int(load(x + i * kLanes) * inverse);
+      sums = add_int(sums, values[i]);
+    }
+    // The packs work within 128-bit halves; the permutation brings words back into order.
+    const IntVec bytes = _mm256_packs_epi16(_mm256_packs_epi32(values[0], values[1]),
+                                            _mm256_packs_epi32(values[2], values[3]));
+    const IntVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<IntVec*>(dst->codes),
+                        _mm256_permutevar8x32_epi32(bytes, order));
+    int32_t lanes[kLanes];
+    memcpy(lanes, &sums, sizeof(lanes));
+    int32_t sum = 0;
+    for (const int32_t lane : lanes) sum += lane;
+    dst->scale = top / 127.0f;
+    dst->sum = dst->scale * static_cast<float>(sum);
+    dst->correction = -zero * sum;
+  }
+}
+
+// What can be added in 16 bits: eight products of pairs of 4-bit codes (8 * 2 * 15 * 127 = 30480),
+// four of 5-bit codes (31496), one of 8-bit codes (2 * 128 * 127 = 32512).
+template <typename Block>
+constexpr int kGroupsIn16Bits = kHasBytes<Block>       ? 1
+                                : kHasFifthBits<Block> ? 4
+                                                       : 8;
+
+template <typename Block>
+OCTAVO_INLINE IntVec multiply_pairs(IntVec codes, IntVec x) {
+  if constexpr (kHasBytes<Block>) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
+  }
+  return _mm256_maddubs_epi16(codes, x);
+}
+
+template <typename Block, int kRows>
+OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
+  constexpr int kRun = kGroupsIn16Bits<Block>;
+  const QuantizedBlock* x = a.x + row * a.x_stride;
+  float* out = a.out + row * a.out_stride + lane;
+  Vec sums[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = a.accumulate ? load(out + r * a.out_stride) : set1(0);
+  }
+  const auto* w = static_cast<const PanelBlock*>(a.panel);
+  for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
+    IntVec dots[kRows];
+    for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].correction);
+    for (int run = 0; run < kGroups; run += kRun) {
+      IntVec pairs[kRows] = {};
+      for (int g = run; g < run + kRun; ++g) {
+        const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
+        for (int r = 0; r < kRows; ++r) {
+          int32_t four;
+          memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
+          const IntVec product = multiply_pairs<Block>(codes, set1_int(four));
+          pairs[r] = g == run ? product : _mm256_add_epi16(pairs[r], product);
+        }
+      }
+      for (int r = 0; r < kRows; ++r) {
+        dots[r] = add_int(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+      }
+    }
+    const Vec d = load(w->d + lane);
+    for (int r = 0; r < kRows; ++r) {
+      const QuantizedBlock& block = x[r * a.x_stride];
+      sums[r] = fma(to_float(dots[r]), d * set1(block.scale), sums[r]);
+      if constexpr (kHasMin<Block>) sums[r] = fma(load(w->m + lane), set1(block.sum), sums[r]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) store(out + r * a.out_stride, sums[r]);
+}
+
+template <typename Block>
+void multiply(const Int8Multiply& a) {
+  for (int lane = 0; lane < kPanel; lane += kLanes) {
+    int64_t row = 0;
+    for (; row + kTileRows <= a.rows; row += kTileRows) {
+      multiply_tile<Block, kTileRows>(a, row, lane);
+    }
+    for (; row < a.rows; ++row) multiply_tile<Block, 1>(a, row, lane);
+  }
+}
+
+template <typename Block>
+constexpr Int8Kernel kernel() {
+  // Bytes become signed again: the products move the sign to the activations.
+  if constexpr (kHasBytes<Block>) {
+    constexpr auto kSignBits = static_cast<int32_t>(0x80808080);
+    return {0, unpack<Block, kSignBits>, multiply<Block>, nullptr};
+  }
+  return {kZero<Block>, unpack<Block>, multiply<Block>, nullptr};
+}
+
+}  // namespace
+
+const Int8Kernels kInt8Avx2 = {
+    kPanel,
+    sizeof(PanelBlock),
+    0,
+    quantize,
+    {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
+};
+
+}  // namespace octavo::backends::cpu

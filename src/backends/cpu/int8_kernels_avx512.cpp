@@ -1,0 +1,149 @@
+// int8 products with AVX-512 VNNI: vpdpbusd multiplies unsigned weight codes by signed activations,
+// four of k to a lane, and sums them in 32 bits without saturation.
+#include <immintrin.h>
+
+#include "backends/cpu/int8_unpack.inl"
+
+namespace octavo::backends::cpu {
+namespace {
+
+// 12 float and 12 integer sums, two panel vectors and a broadcast: 27 of 32 registers.
+constexpr int kTileRows = 6;
+
+void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
+  for (int64_t b = 0; b < blocks; ++b, x += ops::kBlockValues, ++dst) {
+    const Vec low = load(x);
+    const Vec high = load(x + kLanes);
+    const float top = _mm512_reduce_max_ps(max(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+    if (!is_finite(top, _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q) != 0)) {
+      mark_not_finite(*dst);
+      continue;
+    }
+    const Vec inverse = set1(top >= kLeastMagnitude ? 127.0f / top : 0);
+    const IntVec a = round_to_int(low * inverse);
+    const IntVec c = round_to_int(high * inverse);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes), _mm512_cvtsepi32_epi8(a));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes + kLanes), _mm512_cvtsepi32_epi8(c));
+    const int sum = _mm512_reduce_add_epi32(add_int(a, c));
+    dst->scale = top / 127.0f;
+    dst->sum = dst->scale * static_cast<float>(sum);
+    dst->correction = -zero * sum;
+  }
+}
+
+template <int kRows, bool kMin>
+OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
+  const QuantizedBlock* x = a.x + row * a.x_stride;
+  float* out = a.out + row * a.out_stride;
+  Vec sums[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < 2; ++v) {
+      sums[r][v] = a.accumulate ? load(out + r * a.out_stride + v * kLanes) : set1(0);
+    }
+  }
+  const auto* w = static_cast<const PanelBlock*>(a.panel);
+  for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
+    IntVec dots[kRows][2];
+    for (int r = 0; r < kRows; ++r) {
+      dots[r][0] = dots[r][1] = set1_int(x[r * a.x_stride].correction);
+    }
+    for (int g = 0; g < kGroups; ++g) {
+      const IntVec w0 = _mm512_load_si512(w->codes[g]);
+      const IntVec w1 = _mm512_load_si512(w->codes[g] + kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        int32_t four;
+        memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
+        dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], w0, set1_int(four));
+        dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], w1, set1_int(four));
+      }
+    }
+    for (int v = 0; v < 2; ++v) {
+      const Vec d = load(w->d + v * kLanes);
+      const Vec m = kMin ? load(w->m + v * kLanes) : set1(0);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec scale = d * set1(x[r * a.x_stride].scale);
+        sums[r][v] = fma(to_float(dots[r][v]), scale, sums[r][v]);
+        if constexpr (kMin) sums[r][v] = fma(m, set1(x[r * a.x_stride].sum), sums[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < 2; ++v) store(out + r * a.out_stride + v * kLanes, sums[r][v]);
+  }
+}
+
+template <int kRows, bool kMin>
+void multiply_rest(const Int8Multiply& a, int64_t row) {
+  if constexpr (kRows > 0) {
+    if (a.rows - row == kRows) {
+      multiply_tile<kRows, kMin>(a, row);
+    } else {
+      multiply_rest<kRows - 1, kMin>(a, row);
+    }
+  }
+}
+
+template <bool kMin>
+void multiply(const Int8Multiply& a) {
+  int64_t row = 0;
+  for (; row + kTileRows <= a.rows; row += kTileRows) multiply_tile<kTileRows, kMin>(a, row);
+  multiply_rest<kTileRows - 1, kMin>(a, row);
+}
+
+// 8 registers of codes, 8 integer and 8 float sums.
+constexpr int kFewRows = 8;
+
+template <typename Block, int kRows>
+void multiply_few_rows(const Int8Multiply& a, const Int8Weights& w) {
+  constexpr int64_t kBytes = kLanes * sizeof(Block);
+  for (int lane = 0; lane < kPanel; lane += kLanes) {
+    Vec sums[kRows];
+    for (int r = 0; r < kRows; ++r) sums[r] = set1(0);
+    for (int64_t b = 0; b < w.blocks; ++b) {
+      prefetch(w.next, (lane / kLanes * w.blocks + b) * kBytes, kBytes);
+      const LaneBlock block =
+          unpack_lanes<Block>(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      for (int r = 0; r < kRows; ++r) {
+        const QuantizedBlock& x = a.x[r * a.x_stride + b];
+        IntVec dot = set1_int(x.correction);
+        for (int g = 0; g < kGroups; ++g) {
+          int32_t four;
+          memcpy(&four, x.codes + 4 * g, sizeof(four));
+          dot = _mm512_dpbusd_epi32(dot, block.codes[g], set1_int(four));
+        }
+        sums[r] = fma(to_float(dot), block.d * set1(x.scale), sums[r]);
+        if constexpr (kHasMin<Block>) sums[r] = fma(block.m, set1(x.sum), sums[r]);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) store(a.out + r * a.out_stride + lane, sums[r]);
+  }
+}
+
+template <typename Block, int kRows = kFewRows>
+void multiply_few(const Int8Multiply& a, const Int8Weights& w) {
+  if constexpr (kRows > 0) {
+    if (a.rows == kRows) {
+      multiply_few_rows<Block, kRows>(a, w);
+    } else {
+      multiply_few<Block, kRows - 1>(a, w);
+    }
+  }
+}
+
+template <typename Block>
+constexpr Int8Kernel kernel() {
+  return {kZero<Block>, unpack<Block>, multiply<kHasMin<Block>>, multiply_few<Block>};
+}
+
+}  // namespace
+
+const Int8Kernels kInt8Avx512Vnni = {
+    kPanel,
+    sizeof(PanelBlock),
+    kFewRows,
+    quantize,
+    {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
+};
+
+}  // namespace octavo::backends::cpu

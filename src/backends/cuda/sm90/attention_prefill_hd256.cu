@@ -1,0 +1,13 @@
+// The prefill kernels of head dimension 256.
+#include "backends/cuda/sm90/attention_prefill_kernel.cuh"
+
+namespace octavo::backends::cuda {
+
+template cudaError_t launch_prefill<PrefillHd256<false>>(const PrefillParams&, const PrefillMaps&,
+                                                         int, cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd256<true>>(const PrefillParams&, const PrefillMaps&,
+                                                        int, cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd256Contiguous>(const PrefillParams&,
+                                                            const PrefillMaps&, int, cudaStream_t);
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,399 @@
+// The prefill kernel: a block an SM takes tiles of queries from the work list. Two
+// warps (the producer) bring Q, K and V by TMA; two or three warpgroups of 64 rows each compute.
+// Blocks of keys run from the last to the first, so that the masked ones at the diagonal come
+// first.
+//
+// Overlap is the algorithm. Inside a warpgroup the product QK of block n is issued together with PV
+// of the block before, whose softmax is done, and the softmax of n runs under PV. Between
+// warpgroups a token (a ring of named barriers) lets them issue in turns, so that one's softmax
+// runs under the other's products.
+//
+// Several query heads of a key/value head share a tile where their number has a power of two as a
+// factor (`pack`): row r of a tile is head r % pack of token r / pack.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backends/cuda/ptx/warpgroup.cuh"
+#include "backends/cuda/ptx/wgmma.cuh"
+#include "backends/cuda/sm90/attention_prefill_producer.cuh"
+#include "backends/cuda/sm90/attention_prefill_shared.cuh"
+#include "backends/cuda/sm90/attention_prefill_softmax.cuh"
+
+namespace octavo::backends::cuda {
+
+__device__ __forceinline__ int warpgroup_thread() {
+  return static_cast<int>(threadIdx.x) % 128;
+}
+
+// The row in its tile of the thread's r-th row, r = 0 or 1.
+__device__ __forceinline__ int tile_row(int group, int r) {
+  return group * 64 + accumulator_row(warpgroup_thread(), 2 * r);
+}
+
+// The keys that the thread's two rows see: low .. high - 1, counted from the thread's first column
+// in block n. Worked out anew for every masked block: they are few, and registers are scarcer.
+template <typename Config>
+__device__ __forceinline__ VisibleKeys visible_keys(const PrefillParams& params, uint32_t item,
+                                                    int group, int n) {
+  const int position = load_shared_word(item + 4 * kPositionWord);
+  const int num_keys = load_shared_word(item + 4 * kNumKeysWord);
+  const int origin = n * Config::kBlockN + accumulator_column(warpgroup_thread(), 0);
+  VisibleKeys keys;
+  for (int r = 0; r < 2; ++r) {
+    const int row_position = position + (tile_row(group, r) >> params.pack_log2);
+    keys.low[r] = lowest_key(params.mask, row_position) - origin;
+    keys.high[r] = highest_key(params.mask, row_position, num_keys) + 1 - origin;
+  }
+  return keys;
+}
+
+// Rows of a V tile past the sequence's end become zeros: the weights there are zeros, but zero
+// times what lies there need not be. Each warpgroup does it for itself before it reads the tile.
+template <typename Config>
+__device__ __forceinline__ void clear_tail(uint32_t tile, int first_row, int group) {
+  constexpr int kChunks = kPanelRowBytes / 16;
+  for (int i = first_row * kChunks + warpgroup_thread(); i < Config::kBlockN * kChunks; i += 128) {
+    for (int panel = 0; panel < Config::kPanels; ++panel) {
+      const uint32_t address = tile + panel * Config::kBlockN * kPanelRowBytes + i * 16;
+      asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
+    }
+  }
+  fence_async_shared();
+  named_barrier_sync(kTailBarrier + group, 128);
+}
+
+// Where a tile's results go.
+struct OutputTile {
+  int q_row, num_tokens, first_head;
+};
+
+__device__ __forceinline__ OutputTile output_tile(const PrefillParams& params, uint32_t item) {
+  return {load_shared_word(item + 4 * kQRowWord), load_shared_word(item + 4 * kNumTokensWord),
+          load_shared_word(item + 4 * kUnitWord) << params.pack_log2};
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void store_tile(const PrefillParams& params, const OutputTile& tile,
+                                           int group, const float (&o)[kHeadDim / 2],
+                                           const SoftmaxRows& rows) {
+  const int quad = warpgroup_thread() % 4;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = tile_row(group, r);
+    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
+    const int token = row >> params.pack_log2;
+    const bool valid = token < tile.num_tokens;
+    const float sink = params.sinks != nullptr ? params.sinks[head] : -INFINITY;
+    const RowResult result = finish_row(rows.max[r], rows.sum[r], params.scale_log2, sink);
+    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
+    if (params.lse != nullptr && valid && quad == 0) {
+      params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = result.lse;
+    }
+    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
+#pragma unroll
+    for (int column = 0; column < kHeadDim; column += 32) {
+      uint32_t pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int i = (column / 8 + j) * 4 + 2 * r;
+        pairs[j] = pack_bf16(o[i] * result.factor, o[i + 1] * result.factor);
+      }
+      quad_transpose(pairs, quad);
+      if (valid) {
+        *reinterpret_cast<uint4*>(out + column) =
+            make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+      }
+    }
+  }
+}
+
+// The answer to a tile that sees no keys.
+template <int kHeadDim>
+__device__ __forceinline__ void store_nothing(const PrefillParams& params, const OutputTile& tile,
+                                              int group) {
+  for (int r = 0; r < 2; ++r) {
+    const int row = tile_row(group, r);
+    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
+    const int token = row >> params.pack_log2;
+    if (token >= tile.num_tokens) continue;
+    const int quad = warpgroup_thread() % 4;
+    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
+    if (params.lse != nullptr && quad == 0) {
+      params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = -INFINITY;
+    }
+    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
+    for (int column = 0; column < kHeadDim; column += 32) {
+      *reinterpret_cast<uint4*>(out + column) = make_uint4(0, 0, 0, 0);
+    }
+  }
+}
+
+// A warpgroup's work on its 64 rows of every tile that the block takes. With two buffers for Q the
+// products never pause between tiles: QK of a tile's first block is issued together with PV of the
+// last block of the tile before.
+template <typename Config>
+class MmaWarpgroup {
+ public:
+  __device__ MmaWarpgroup(const PrefillParams& params, uint32_t shared, int group)
+      : params_(params), shared_(shared), group_(group) {}
+
+  __device__ __forceinline__ void run() {
+    // The last warpgroup hands the first its first turn.
+    if (group_ == Config::kMmaGroups - 1) named_barrier_arrive(kTurnBarrier, kTurn);
+    if constexpr (Config::kQStages > 1) {
+      if (!next_tile()) return;
+      first_block<false>({});
+      while (true) {
+        middle_blocks();
+        const OutputTile done = leave_tile();
+        if (!next_tile()) return last_block(done);
+        first_block<true>(done);
+      }
+    } else {
+      while (next_tile()) {
+        first_block<false>({});
+        middle_blocks();
+        last_block(leave_tile());
+      }
+    }
+  }
+
+ private:
+  using Shared = PrefillShared<Config>;
+  static constexpr int kStages = Config::kStages;
+  static constexpr int kTurn = 2 * 128;  // threads at a turn's barrier: who waits, who hands over
+
+  __device__ __forceinline__ int word(int i) const { return load_shared_word(item_ + 4 * i); }
+
+  // Waits for the next tile that has keys to visit; those without are answered on the way. False:
+  // there is no more work.
+  __device__ __forceinline__ bool next_tile() {
+    while (true) {
+      const uint32_t slot = ring_stage<kItemSlots>(item_use_);
+      item_ = shared_ + Shared::kItems + slot * kItemBytes;
+      mbarrier_wait(shared_ + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use_));
+      if (word(kUnitWord) == kNoMoreWork) return false;
+      mbarrier_wait(shared_ + Shared::kQFull + 8 * ring_stage<Config::kQStages>(item_use_),
+                    ring_parity<Config::kQStages>(item_use_));
+      if (word(kBeginWord) < word(kEndWord)) return true;
+      store_nothing<Config::kHeadDim>(params_, leave_tile(), group_);
+    }
+  }
+
+  __device__ __forceinline__ void wait_k(uint32_t use) const {
+    mbarrier_wait(shared_ + Shared::kKFull + 8 * ring_stage<kStages>(use),
+                  ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ void wait_v(uint32_t use) const {
+    mbarrier_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
+                  ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ void release_k(uint32_t use) const {
+    release(shared_ + Shared::kKEmpty + 8 * ring_stage<kStages>(use));
+  }
+  __device__ __forceinline__ void release_v(uint32_t use) const {
+    release(shared_ + Shared::kVEmpty + 8 * ring_stage<kStages>(use));
+  }
+
+  // Shuffled from one lane, so that the compiler knows all lanes to agree and keeps descriptors in
+  // uniform registers.
+  struct Uniform {
+    uint32_t q;    // the warpgroup's rows of Q, in shared memory
+    uint32_t use;  // the number of a block of keys
+  };
+  __device__ __forceinline__ Uniform uniform(uint32_t use) const {
+    const uint32_t q = shared_ + Shared::kQ +
+                       ring_stage<Config::kQStages>(item_use_) * Config::kQBytes +
+                       group_ * 64 * kPanelRowBytes;
+    return {__shfl_sync(0xFFFFFFFF, q, 0), __shfl_sync(0xFFFFFFFF, use, 0)};
+  }
+
+  __device__ __forceinline__ void issue_qk(const Uniform& now) {
+    const uint64_t q = k_major_descriptor(now.q);
+    const uint64_t k = k_major_descriptor(shared_ + Shared::kK +
+                                          ring_stage<kStages>(now.use) * Config::kTileBytes);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < Config::kHeadDim / 16; ++step) {
+      wgmma_qk(s_, advance(q, k_major_step(Config::kBlockM, step)),
+               advance(k, k_major_step(Config::kBlockN, step)), step > 0);
+    }
+    wgmma_commit();
+  }
+
+  __device__ __forceinline__ void issue_pv(const Uniform& now) {
+    const uint64_t v = mn_major_descriptor(
+        shared_ + Shared::kV + ring_stage<kStages>(now.use) * Config::kTileBytes, Config::kBlockN);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < Config::kBlockN / 16; ++step) {
+      wgmma_pv(o_, p_ + 4 * step, advance(v, mn_major_step(step)), true);
+    }
+    wgmma_commit();
+  }
+
+  // All blocks but the first, up to the last one's weights. Most need no mask: the inner loop.
+  __device__ __forceinline__ void middle_blocks() {
+    const int begin = word(kBeginWord);
+    const int whole_begin = begin + (word(kMaskedWord) & 0xFFFF);
+    const int whole_end = word(kEndWord) - (word(kMaskedWord) >> 16);
+    int n = word(kEndWord) - 2;
+    while (true) {
+      for (; n >= whole_begin && n < whole_end; --n) next_block<false>(n);
+      if (n < begin) return;
+      next_block<true>(n);
+      --n;
+    }
+  }
+
+  // Q and the item are read for the last time: the producer may replace them.
+  __device__ __forceinline__ OutputTile leave_tile() {
+    release(shared_ + Shared::kQEmpty + 8 * ring_stage<Config::kQStages>(item_use_));
+    const OutputTile tile = output_tile(params_, item_);
+    __syncwarp();
+    release(shared_ + Shared::kItemEmpty + 8 * ring_stage<kItemSlots>(item_use_));
+    ++item_use_;
+    return tile;
+  }
+
+  // In its turn: QK of the next block, and PV of the block whose weights are there. Issuing takes
+  // as long as the products do but for the last: what can be waited for is waited for before.
+  // Returns when QK is done.
+  __device__ __forceinline__ void issue_both() {
+    const Uniform now = uniform(use_);
+    const Uniform next = {now.q, now.use + 1};
+    wait_k(next.use);
+    wait_v(now.use);
+    named_barrier_sync(kTurnBarrier + group_, kTurn);
+    issue_qk(next);
+    issue_pv(now);
+    named_barrier_arrive(kTurnBarrier + (group_ + 1) % Config::kMmaGroups, kTurn);
+    wgmma_wait<1>();
+    release_k(next.use);
+  }
+
+  __device__ __forceinline__ void finish_pv() {
+    wgmma_wait<0>();
+    release_v(use_);
+    ++use_;
+  }
+
+  // Block n of the tile at hand, after the one to its right.
+  template <bool kMasked>
+  __device__ __forceinline__ void next_block(int n) {
+    issue_both();
+    VisibleKeys keys;
+    if constexpr (kMasked) keys = visible_keys<Config>(params_, item_, group_, n);
+    float correction[2];
+    const bool grew = softmax_block<Config, kMasked>(s_, rows_, correction, keys, params_);
+    finish_pv();
+    if (grew) rescale(o_, correction);
+    pack_weights(p_, s_);
+  }
+
+  // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
+  template <bool kCross>
+  __device__ __forceinline__ void first_block(const OutputTile& before) {
+    if constexpr (kCross) {
+      issue_both();
+    } else {
+      wait_k(use_);
+      issue_qk(uniform(use_));
+      wgmma_wait<0>();
+      release_k(use_);
+    }
+    const int n = word(kEndWord) - 1;
+    const VisibleKeys keys = visible_keys<Config>(params_, item_, group_, n);
+    SoftmaxRows rows;
+    float correction[2];
+    softmax_block<Config, true>(s_, rows, correction, keys, params_);
+    if constexpr (kCross) {
+      finish_pv();
+      store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_);
+    }
+    rows_ = rows;
+#pragma unroll
+    for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
+    pack_weights(p_, s_);
+    const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
+    if (keys_left < Config::kBlockN) {
+      wait_v(use_);
+      clear_tail<Config>(shared_ + Shared::kV + ring_stage<kStages>(use_) * Config::kTileBytes,
+                         keys_left, group_);
+    }
+  }
+
+  __device__ __forceinline__ void last_block(const OutputTile& tile) {
+    wait_v(use_);
+    issue_pv(uniform(use_));
+    finish_pv();
+    store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_);
+  }
+
+  const PrefillParams& params_;
+  const uint32_t shared_;
+  const int group_;
+  uint32_t item_ = 0;  // the tile at hand, in shared memory
+  uint32_t item_use_ = 0;
+  uint32_t use_ = 0;  // the block of keys whose weights are in p_, counted since the launch
+  float o_[Config::kHeadDim / 2];
+  float s_[Config::kBlockN / 2];
+  uint32_t p_[Config::kBlockN / 4];
+  SoftmaxRows rows_;
+};
+
+template <typename Config>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    prefill_kernel(const PrefillParams params, const __grid_constant__ PrefillMaps maps) {
+  using Shared = PrefillShared<Config>;
+  extern __shared__ uint8_t dynamic_shared[];
+  constexpr uint32_t kAlignment = kSwizzleAtomBytes;
+  const uint32_t shared =
+      (shared_address(dynamic_shared) + kAlignment - 1) / kAlignment * kAlignment;
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(maps.q);
+    tma_prefetch_map(maps.k);
+    tma_prefetch_map(maps.v);
+    constexpr uint32_t kReaders = Config::kMmaGroups * 4;  // one lane a warp
+    const auto init_pairs = [](uint32_t full, uint32_t empty, uint32_t count, uint32_t readers) {
+      for (uint32_t i = 0; i < count; ++i) {
+        mbarrier_init(full + 8 * i, 1);
+        mbarrier_init(empty + 8 * i, readers);
+      }
+    };
+    init_pairs(shared + Shared::kQFull, shared + Shared::kQEmpty, Config::kQStages, kReaders);
+    init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages, kReaders);
+    init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages, kReaders);
+    init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots, kReaders + 1);
+    mbarrier_fence_init();
+  }
+  __syncthreads();
+
+  // By a shuffle, so that the compiler knows the value to be the same in all lanes of a warp.
+  const int group = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 128, 0);
+  if (group == 0) {
+    setmaxnreg_decrease<Config::kProducerRegisters>();
+    const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32, 0);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (warp == 0) key_role<Config>(params, maps, shared, lane);
+    if (warp == 1) value_role<Config>(params, maps, shared, lane);
+  } else {
+    setmaxnreg_increase<Config::kMmaRegisters>();
+    MmaWarpgroup<Config>(params, shared, group - 1).run();
+  }
+}
+
+template <typename Config>
+cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+                           cudaStream_t stream) {
+  // What aligning the start may cost is on top.
+  constexpr int kSharedBytes = PrefillShared<Config>::kBytes + kSwizzleAtomBytes;
+  const cudaError_t error = cudaFuncSetAttribute(
+      prefill_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+  prefill_kernel<Config><<<num_blocks, Config::kThreads, kSharedBytes, stream>>>(params, maps);
+  return cudaGetLastError();
+}
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,98 @@
+// What the prefill kernel is compiled for (PrefillConfig) and what a launch tells it
+// (PrefillParams).
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "backends/cuda/sm90/attention_work.h"
+#include "backends/cuda/tile/attention_mask.h"
+
+namespace octavo::backends::cuda {
+
+template <int kHeadDim_, int kMmaGroups_, int kBlockN_, int kStages_, int kQStages_, bool kSoftcap_>
+struct PrefillConfig {
+  static constexpr int kHeadDim = kHeadDim_;
+  static constexpr int kMmaGroups = kMmaGroups_;  // warpgroups that compute, 64 rows each
+  static constexpr int kBlockM = 64 * kMmaGroups;
+  static constexpr int kBlockN = kBlockN_;  // keys of a block
+  static constexpr int kStages = kStages_;  // of K and V each
+  static constexpr int kQStages = kQStages_;
+  static constexpr bool kSoftcap = kSoftcap_;
+
+  static constexpr int kPanels = kHeadDim / kPanelColumns;
+  static constexpr int kQBytes = kBlockM * kHeadDim * 2;
+  static constexpr int kTileBytes = kBlockN * kHeadDim * 2;
+  static constexpr int kThreads = 128 * (kMmaGroups + 1);
+  // The register file has 512 for each of 128 threads. A product may be in flight on O, S and P:
+  // (kHeadDim + kBlockN + kBlockN / 2) / 2 registers.
+  static constexpr int kProducerRegisters = kMmaGroups == 2 ? 40 : 32;
+  static constexpr int kMmaRegisters = kMmaGroups == 2 ? 232 : 160;
+};
+
+// The kernels there are (one of each in attention_prefill_hd*.cu). What bounds them is shared
+// memory, 227 KiB for Q, K and V, and registers. Measured on an H200: with hd128, 176 keys a block
+// are 2 % faster than 160 with a second buffer for Q; with hd64, a third stage costs 7 %.
+template <bool kSoftcap>
+using PrefillHd64 = PrefillConfig<64, kSoftcap ? 2 : 3, 128, 2, kSoftcap ? 2 : 1, kSoftcap>;
+template <bool kSoftcap>
+using PrefillHd128 = PrefillConfig<128, 2, 128, 2, 2, kSoftcap>;
+using PrefillHd128Full = PrefillConfig<128, 2, 176, 2, 1, false>;  // pages need not divide it
+template <bool kSoftcap>
+using PrefillHd256 = PrefillConfig<256, 2, 64, 2, 1, kSoftcap>;
+using PrefillHd256Contiguous = PrefillConfig<256, 2, 80, 2, 1, false>;
+
+// Named barriers of the block; 0 is __syncthreads.
+inline constexpr int kTurnBarrier = 1;  // one a warpgroup: its turn to issue products
+inline constexpr int kTailBarrier = 4;  // one a warpgroup: it has cleared the tail of V
+
+// What the producer tells the others of a tile: the words of a WorkItem and the unit of heads.
+inline constexpr uint32_t kItemSlots = 2;
+inline constexpr uint32_t kItemBytes = 48;
+inline constexpr int kQRowWord = 0;
+inline constexpr int kNumTokensWord = 1;
+inline constexpr int kPositionWord = 2;
+inline constexpr int kNumKeysWord = 3;
+inline constexpr int kKvRowWord = 4;
+inline constexpr int kBeginWord = 5;
+inline constexpr int kEndWord = 6;
+inline constexpr int kMaskedWord = 7;
+inline constexpr int kUnitWord = 8;
+inline constexpr int kNoMoreWork = -1;
+
+struct PrefillMaps {
+  CUtensorMap q;  // [tokens, units, pack, head_dim]
+  CUtensorMap k;  // [blocks, kv heads, slots, head_dim]; contiguous: one block of all tokens
+  CUtensorMap v;
+};
+
+struct PrefillParams {
+  __nv_bfloat16* out;
+  float* lse;
+  WorkList* list;
+  const float* sinks;
+  const int32_t* block_table;  // null: contiguous
+  int64_t block_table_stride;
+  int num_tokens;
+  int num_heads;
+  int num_blocks;
+  int block_size_log2;
+  int box_rows;  // keys that one box brings
+  int row_mask;  // of a key's index: its row within its block of the cache; -1: contiguous
+  int pack_log2;
+  int units;  // of `pack` query heads
+  int units_per_kv_head;
+  float max_growth;     // of a row's maximum before it is taken on, in units of raw scores
+  float scale_log2;     // of scores, for exponents of 2
+  float softcap_scale;  // tanh's argument for a score of 1
+  AttentionMask mask;
+};
+
+// Runs one kernel of `num_blocks` blocks.
+template <typename Config>
+cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+                           cudaStream_t stream);
+
+}  // namespace octavo::backends::cuda

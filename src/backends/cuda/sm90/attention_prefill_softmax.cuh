@@ -1,0 +1,164 @@
+// The parts of the prefill kernel that work on a thread's registers alone: masking, the running
+// softmax and the way from accumulators to stored rows. A thread owns two rows of its warpgroup's
+// 64; the four threads of a quad share them.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backends/cuda/ptx/wgmma.cuh"
+#include "backends/cuda/sm90/attention_prefill_params.h"
+
+namespace octavo::backends::cuda {
+
+constexpr float kMaxGrowthLog2 = 8.0f;
+
+// max in units of raw scores, and at most kMaxGrowthLog2 below the true one in units of log2; sum
+// the thread's own share.
+struct SoftmaxRows {
+  float max[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0.0f, 0.0f};
+};
+
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ float tanh_approx(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(0xFFFFFFFF, value, 1);
+  return value + __shfl_xor_sync(0xFFFFFFFF, value, 2);
+}
+
+// The largest of the thread's scores in its r-th row; in several chains, since one waits for
+// itself.
+template <int kCount>
+__device__ __forceinline__ float thread_max(const float (&s)[kCount], int r) {
+  float chains[4] = {s[2 * r], s[2 * r + 1], s[2 * r + 4], s[2 * r + 5]};
+#pragma unroll
+  for (int i = 8; i < kCount; i += 4) {
+    chains[i / 4 % 2 * 2] = fmaxf(chains[i / 4 % 2 * 2], s[i + 2 * r]);
+    chains[i / 4 % 2 * 2 + 1] = fmaxf(chains[i / 4 % 2 * 2 + 1], s[i + 2 * r + 1]);
+  }
+  return fmaxf(fmaxf(chains[0], chains[1]), fmaxf(chains[2], chains[3]));
+}
+
+// Keys low .. high - 1 of a block that a thread's two rows see, counted from its first column.
+struct VisibleKeys {
+  int low[2], high[2];
+};
+
+// Scores of a block become weights. True if all before must be multiplied by `correction`. A masked
+// score is a weight of exactly zero, and a row that has seen nothing keeps a maximum of -infinity.
+//
+// A row's maximum is left as it is while it is exceeded by no more than max_growth: weights are
+// then up to 2^8 and nothing needs rescaling. The row alone decides, so that no other row shows in
+// its result; the warp only skips the work where all its rows decide alike.
+template <typename Config, bool kMasked>
+__device__ __forceinline__ bool softmax_block(float (&s)[Config::kBlockN / 2], SoftmaxRows& rows,
+                                              float (&correction)[2], const VisibleKeys& keys,
+                                              const PrefillParams& params) {
+  constexpr int kCount = Config::kBlockN / 2;
+  if constexpr (Config::kSoftcap) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) s[i] = tanh_approx(s[i] * params.softcap_scale);
+  }
+  if constexpr (kMasked) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int r = i / 2 % 2;
+      const int column = i / 4 * 8 + i % 2;
+      if (column < keys.low[r] || column >= keys.high[r]) s[i] = -INFINITY;
+    }
+  }
+  const float largest[2] = {thread_max(s, 0), thread_max(s, 1)};
+  const bool keep_both = largest[0] - rows.max[0] <= params.max_growth &&
+                         largest[1] - rows.max[1] <= params.max_growth;
+  const bool grew = __any_sync(0xFFFFFFFF, !keep_both);
+  correction[0] = correction[1] = 1.0f;
+  if (grew) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float before = rows.max[r];
+      const float now = fmaxf(before, quad_max(largest[r]));
+      if (now - before <= params.max_growth) continue;
+      rows.max[r] = now;
+      correction[r] = now == -INFINITY ? 1.0f : exp2_approx((before - now) * params.scale_log2);
+    }
+  }
+  float base[2], sum[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    base[r] = kMasked && rows.max[r] == -INFINITY ? 0.0f : rows.max[r] * params.scale_log2;
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int r = i / 2 % 2;
+    s[i] = exp2_approx(fmaf(s[i], params.scale_log2, -base[r]));
+    sum[r] += s[i];
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) rows.sum[r] = fmaf(rows.sum[r], correction[r], sum[r]);
+  return grew;
+}
+
+template <int kCount>
+__device__ __forceinline__ void rescale(float (&o)[kCount], const float (&correction)[2]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) o[i] *= correction[i / 2 % 2];
+}
+
+// Accumulators of scores become the register operand of the next product (tile/swizzle.h).
+template <int kPairs>
+__device__ __forceinline__ void pack_weights(uint32_t (&p)[kPairs], const float (&s)[2 * kPairs]) {
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
+}
+
+struct RowResult {
+  float factor;  // of the row's sums of weighted values
+  float lse;
+};
+
+__device__ __forceinline__ RowResult finish_row(float max, float sum, float scale_log2,
+                                                float sink) {
+  constexpr float kLn2 = 0.69314718055994531f, kLog2e = 1.4426950408889634f;
+  sum = quad_sum(sum);
+  if (max == -INFINITY) return {0.0f, -INFINITY};
+  const float with_sink = sum + exp2_approx(fmaf(sink, kLog2e, -max * scale_log2));
+  return {1.0f / with_sink, fmaf(max * scale_log2, kLn2, logf(sum))};
+}
+
+// Thread t of a quad holds pair t of the columns of 8 each; after it, all four pairs of column
+// group t: 16 bytes in a row.
+__device__ __forceinline__ void quad_transpose(uint32_t (&x)[4], int quad) {
+  const auto exchange = [&](uint32_t& a, uint32_t& b, int bit) {
+    const bool upper = (quad & bit) != 0;
+    const uint32_t got = __shfl_xor_sync(0xFFFFFFFF, upper ? a : b, bit);
+    a = upper ? got : a;
+    b = upper ? b : got;
+  };
+  exchange(x[0], x[1], 1);
+  exchange(x[2], x[3], 1);
+  exchange(x[0], x[2], 2);
+  exchange(x[1], x[3], 2);
+}
+
+}  // namespace octavo::backends::cuda

@@ -1,0 +1,44 @@
+// LogitsProcessor: what a request changes about the model's logits before a token is chosen:
+// allowed and banned tokens, min_tokens, bias, penalties. In vLLM's order, which can be observed.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "octavo/request.h"
+#include "octavo/status.h"
+
+namespace octavo::engine {
+
+class LogitsProcessor {
+ public:
+  // Checks the request's ids against the vocabulary and encodes its bad words; `tokenizer` may be
+  // null where there are none. `request` must outlive this.
+  static Result<LogitsProcessor> create(const Request& request, const Tokenizer* tokenizer,
+                                        int64_t vocab_size);
+
+  // Whether `apply` would change anything.
+  bool active() const { return active_; }
+
+  // `logits` [vocab_size] are those after `output`, the answer so far.
+  void apply(std::span<float> logits, std::span<const TokenId> output) const;
+
+  // A token was chosen.
+  void push(TokenId id);
+
+ private:
+  LogitsProcessor() = default;
+  Status read_ids(const Tokenizer* tokenizer, int64_t vocab_size);
+  Status read_bad_words(const Tokenizer* tokenizer);
+  void ban_bad_words(std::span<float> logits, std::span<const TokenId> output) const;
+  void apply_penalties(std::span<float> logits) const;
+
+  const Request* request_ = nullptr;
+  bool active_ = false;
+  std::vector<TokenId> stop_ids_;                // barred until min_tokens
+  std::vector<std::vector<TokenId>> bad_words_;  // as sequences of ids
+  std::unordered_map<TokenId, int32_t> counts_;  // in the answer; 0: in the prompt alone
+};
+
+}  // namespace octavo::engine

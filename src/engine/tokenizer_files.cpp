@@ -1,0 +1,68 @@
+#include "engine/tokenizer_files.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "formats/hf_checkpoint.h"
+#include "tokenizer/hf_tokenizer.h"
+#include "tokenizer/load.h"
+
+namespace octavo::engine {
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// "eos_token_id" is an id or a list of ids.
+Status append_eos_ids(const Json* config, const std::string& path, std::vector<int64_t>& ids) {
+  constexpr const char* kKey = "eos_token_id";
+  const Json* value = config == nullptr ? nullptr : json_find(*config, kKey);
+  if (value == nullptr) return {};
+  if (!value->is_array()) {
+    ids.push_back(OCTAVO_TRY(json_int(*config, kKey, path)));
+    return {};
+  }
+  for (const Json& id : value->get_array()) {
+    if (!id.is_int64()) return data_loss(format("{}: '{}' must hold integers", path, kKey));
+    ids.push_back(id.get_int64());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const formats::Checkpoint& checkpoint) {
+  const std::string& folder = checkpoint.path();
+  const std::string path = folder + "/tokenizer.json";
+  if (!exists(path)) return not_found(path + ": the model's tokenizer is not there");
+  const Json tokenizer = OCTAVO_TRY(parse_json(OCTAVO_TRY(formats::read_text_file(path)), path));
+  std::vector<int64_t> eos_ids;
+  for (const char* name : {"generation_config", "config"}) {
+    OCTAVO_TRY(append_eos_ids(json_find(checkpoint.metadata(), name),
+                              format("{}/{}.json", folder, name), eos_ids));
+  }
+  tokenizer::HfTokenizerFiles files{
+      .tokenizer = tokenizer,
+      .tokenizer_config = json_find(checkpoint.metadata(), "tokenizer_config"),
+      .eos_ids = eos_ids,
+  };
+  const std::string template_path = folder + "/chat_template.jinja";
+  if (exists(template_path)) {
+    files.chat_template = OCTAVO_TRY(formats::read_text_file(template_path));
+  }
+  return tokenizer::load_hf_tokenizer(files, path);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& checkpoint) {
+  if (checkpoint.format_name() == "gguf") {
+    return tokenizer::load_gguf_tokenizer(checkpoint.metadata(), checkpoint.path());
+  }
+  if (checkpoint.format_name() == "safetensors") return tokenizer_of_folder(checkpoint);
+  return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));
+}
+
+}  // namespace octavo::engine

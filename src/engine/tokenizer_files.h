@@ -1,0 +1,15 @@
+// Where the tokenizer of a model is, for each format of model files.
+#pragma once
+
+#include <memory>
+
+#include "formats/checkpoint.h"
+#include "octavo/tokenizer.h"
+
+namespace octavo::engine {
+
+// A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights. kNotFound where
+// that is missing.
+Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& checkpoint);
+
+}  // namespace octavo::engine

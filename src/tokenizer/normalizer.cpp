@@ -1,0 +1,157 @@
+#include "tokenizer/normalizer.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/utf8.h"
+#include "tokenizer/unicode_case.h"
+
+namespace octavo::tokenizer {
+namespace {
+
+// What a normalizer may make of a text of `size` bytes: a pattern that matches everywhere must not
+// be able to take all memory.
+size_t max_bytes(size_t size) {
+  return 64 * size + (size_t{1} << 20);
+}
+
+// Calls visit(code_point, bytes) for each character; bytes that are not UTF-8 go to `out` as they
+// are.
+template <typename Visit>
+void rewrite(std::string& text, Visit visit) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Char c = utf8_decode(text, pos);
+    const std::string_view bytes = std::string_view(text).substr(pos, c.size_bytes);
+    if (c.valid) {
+      visit(c.code_point, bytes, out);
+    } else {
+      out += bytes;
+    }
+    pos += c.size_bytes;
+  }
+  text = std::move(out);
+}
+
+bool is_mark(char32_t c) {
+  const Category found = category(c);
+  return found == Category::kMn || found == Category::kMc || found == Category::kMe;
+}
+
+}  // namespace
+
+Result<Normalizer> Normalizer::from_json(const Json* json, const std::string& source) {
+  Normalizer normalizer;
+  if (json != nullptr) OCTAVO_TRY(normalizer.add(*json, source));
+  return normalizer;
+}
+
+Status Normalizer::add(const Json& json, const std::string& source) {
+  const std::string type = OCTAVO_TRY(json_string(json, "type", source));
+  if (type == "Sequence") {
+    const JsonArray& steps = *OCTAVO_TRY(json_array(json, "normalizers", source));
+    for (const Json& step : steps) OCTAVO_TRY(add(step, source));
+  } else if (type == "NFC") {
+    steps_.emplace_back(NormalForm::kNfc);
+  } else if (type == "NFD") {
+    steps_.emplace_back(NormalForm::kNfd);
+  } else if (type == "NFKC") {
+    steps_.emplace_back(NormalForm::kNfkc);
+  } else if (type == "NFKD") {
+    steps_.emplace_back(NormalForm::kNfkd);
+  } else if (type == "Lowercase") {
+    steps_.emplace_back(Lowercase{});
+  } else if (type == "StripAccents") {
+    steps_.emplace_back(StripAccents{});
+  } else if (type == "Strip") {
+    const bool left = OCTAVO_TRY(json_bool(json, "strip_left", source));
+    const bool right = OCTAVO_TRY(json_bool(json, "strip_right", source));
+    steps_.emplace_back(Strip{left, right});
+  } else if (type == "Prepend") {
+    steps_.emplace_back(Prepend{OCTAVO_TRY(json_string(json, "prepend", source))});
+  } else if (type == "Replace") {
+    std::string by = OCTAVO_TRY(json_string(json, "content", source));
+    steps_.emplace_back(Replace{OCTAVO_TRY(HfPattern::from_json(json, source)), std::move(by)});
+  } else {
+    return unsupported(format("{}: '{}' is not supported", source, type));
+  }
+  return {};
+}
+
+Status Normalizer::apply(std::string& text) const {
+  const size_t most = max_bytes(text.size());
+  for (const Step& step : steps_) {
+    OCTAVO_TRY(std::visit([&](const auto& what) { return apply_step(what, text); }, step));
+    if (text.size() > most) {
+      return resource_exhausted(
+          format("the tokenizer's normalizer makes {} bytes of a text", text.size()));
+    }
+  }
+  return {};
+}
+
+Status Normalizer::apply_step(NormalForm form, std::string& text) {
+  std::string storage;
+  const std::string_view normalised = to_normal_form(form, text, storage);
+  if (normalised.data() != text.data()) text = std::move(storage);
+  return {};
+}
+
+Status Normalizer::apply_step(Lowercase, std::string& text) {
+  rewrite(text,
+          [](char32_t c, std::string_view, std::string& out) { append_lower(out, c, false); });
+  return {};
+}
+
+Status Normalizer::apply_step(StripAccents, std::string& text) {
+  rewrite(text, [](char32_t c, std::string_view bytes, std::string& out) {
+    if (!is_mark(c)) out += bytes;
+  });
+  return {};
+}
+
+Status Normalizer::apply_step(Strip strip, std::string& text) {
+  size_t begin = 0;
+  size_t end = 0;  // past the last character that is no space
+  bool started = !strip.left;
+  for (size_t pos = 0; pos < text.size();) {
+    const TextChar c = char_at(text, pos);
+    if (!c.is(kSpace)) {
+      if (!started) begin = pos;
+      started = true;
+      end = pos + c.size_bytes;
+    }
+    pos += c.size_bytes;
+  }
+  if (!started) begin = text.size();
+  if (!strip.right) end = text.size();
+  text = begin < end ? text.substr(begin, end - begin) : std::string();
+  return {};
+}
+
+Status Normalizer::apply_step(const Prepend& prepend, std::string& text) {
+  if (!text.empty()) text.insert(0, prepend.text);
+  return {};
+}
+
+Status Normalizer::apply_step(const Replace& replace, std::string& text) {
+  std::vector<TextSpan> matches;
+  OCTAVO_TRY(replace.pattern.find_all(text, matches));
+  const size_t most = max_bytes(text.size());
+  if (matches.size() * replace.by.size() > most) {
+    return resource_exhausted(format("the tokenizer's normalizer makes {} bytes of a text",
+                                     matches.size() * replace.by.size()));
+  }
+  std::string out;
+  size_t done = 0;
+  for (const TextSpan& match : matches) {
+    out.append(text, done, match.begin - done).append(replace.by);
+    done = match.end;
+  }
+  text = out.append(text, done);
+  return {};
+}
+
+}  // namespace octavo::tokenizer

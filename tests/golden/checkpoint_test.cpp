@@ -1,0 +1,171 @@
+// Tiny checkpoints in every variant of the architecture against what Hugging Face transformers
+// computes for them (tests/data/goldens/README.md has the format and the tolerances).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "formats/hf_checkpoint.h"
+#include "formats/safetensors.h"
+#include "octavo/model.h"
+#include "support/tiny_llama.h"
+
+namespace octavo {
+namespace {
+
+constexpr const char* kCases[] = {"llama3_gqa", "llama_head_dim", "llama_sharded",
+                                  "llama_tied_bias"};
+
+struct Arithmetic {
+  const char* name;
+  const char* backend;
+  const char* dtype;
+  const char* kv_cache_dtype;
+  bool exact;  // float32 arithmetic
+};
+constexpr Arithmetic kArithmetics[] = {
+    {"ref", "ref", "auto", "auto", true},
+    {"cpu_float32", "cpu", "float32", "float32", true},
+    {"cpu_bfloat16", "cpu", "bfloat16", "auto", false},
+    {"cpu_auto", "cpu", "auto", "auto", false},
+};
+
+std::vector<TokenId> ids_of(const Json& array) {
+  std::vector<TokenId> ids;
+  for (const Json& id : array.as_array()) ids.push_back(static_cast<TokenId>(id.as_int64()));
+  return ids;
+}
+
+struct Golden {
+  explicit Golden(const std::string& folder)
+      : json(parse_json(formats::read_text_file(folder + "/golden.json").value(), folder).value()),
+        file(formats::MmapFile::open(folder + "/golden.safetensors").value()),
+        header(formats::read_safetensors_header(file->bytes(), folder).value()) {}
+
+  // Row `row` of a stored float32 matrix.
+  std::vector<float> row(const char* name, int64_t row) const {
+    for (const formats::TensorInfo& info : header.tensors) {
+      if (info.name != name) continue;
+      std::vector<float> values(info.shape[1]);
+      std::memcpy(values.data(), file->bytes().data() + info.offset_bytes + row * info.shape[1] * 4,
+                  values.size() * 4);
+      return values;
+    }
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+  }
+
+  double bfloat16_rms() const {
+    return json.at("accuracy").at("bfloat16_run").at("rms").as_double();
+  }
+
+  Json json;
+  std::shared_ptr<const formats::MmapFile> file;
+  formats::SafetensorsHeader header;
+};
+
+using Parameter = std::tuple<const char*, Arithmetic>;
+
+class Checkpoints : public ::testing::TestWithParam<Parameter> {
+ protected:
+  std::string folder() const {
+    return std::string(OCTAVO_TEST_DATA "/goldens/") + std::get<0>(GetParam());
+  }
+  const Arithmetic& arithmetic() const { return std::get<1>(GetParam()); }
+
+  std::unique_ptr<Model> load(const std::string& path) const {
+    LoadOptions options;
+    options.backend = arithmetic().backend;
+    options.dtype = arithmetic().dtype;
+    options.kv_cache_dtype = arithmetic().kv_cache_dtype;
+    auto model = Model::load(path, options);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return std::move(*model);
+  }
+
+  // Compares one row; the error's mean square over all rows is checked at the end.
+  void compare(std::span<const float> actual, const std::vector<float>& expected) {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double error = static_cast<double>(actual[i]) - expected[i];
+      square_sum_ += error * error;
+      if (arithmetic().exact) {
+        ASSERT_NEAR(actual[i], expected[i], 1e-3) << "id " << i;
+      }
+    }
+    count_ += expected.size();
+  }
+
+  double rms() const { return std::sqrt(square_sum_ / static_cast<double>(count_)); }
+
+ private:
+  double square_sum_ = 0;
+  size_t count_ = 0;
+};
+
+TEST_P(Checkpoints, LogitsOfEveryPromptAndPosition) {
+  const Golden golden(folder());
+  const auto model = load(folder());
+  const JsonArray& prompts = golden.json.at("prompts").as_array();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "prompt " << i);
+    const auto logits = model->logits(ids_of(prompts[i].at("ids")), LogitsPositions::kLast).value();
+    compare(logits.values, golden.row("last_logits", static_cast<int64_t>(i)));
+  }
+  const auto all = golden.json.at("all_positions_prompt").as_int64();
+  const auto logits = model->logits(ids_of(prompts[all].at("ids")), LogitsPositions::kAll).value();
+  for (int64_t position = 0; position < logits.num_positions; ++position) {
+    SCOPED_TRACE(::testing::Message() << "position " << position);
+    compare(std::span(logits.values).subspan(position * logits.vocab_size, logits.vocab_size),
+            golden.row("all_logits", position));
+  }
+  EXPECT_LE(rms(), arithmetic().exact ? 1e-4 : 2 * golden.bfloat16_rms());
+}
+
+TEST_P(Checkpoints, GreedyContinuations) {
+  const Golden golden(folder());
+  const auto model = load(folder());
+  const double allowed = arithmetic().exact ? 1e-3 : 6 * golden.bfloat16_rms();
+  for (const Json& prompt : golden.json.at("prompts").as_array()) {
+    Request request;
+    request.prompt_token_ids = ids_of(prompt.at("ids"));
+    request.sampling.temperature = 0;
+    request.sampling.max_tokens = 32;
+    const auto actual = model->generate(request, nullptr).value().token_ids;
+    const auto expected = ids_of(prompt.at("greedy"));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (i < actual.size() && actual[i] == expected[i]) continue;
+      ASSERT_LT(i, actual.size());
+      EXPECT_EQ(actual[i], ids_of(prompt.at("runner_up"))[i]) << "step " << i;
+      EXPECT_LT(prompt.at("margin").at(i).as_double(), allowed) << "step " << i;
+      break;  // nothing after the first other token can be compared
+    }
+  }
+}
+
+// config.other.json says the same in the other spelling.
+TEST_P(Checkpoints, BothSpellingsOfTheConfigAreTheSameModel) {
+  const std::string other = testing::temp_path("other");
+  std::filesystem::remove_all(other);
+  std::filesystem::create_directories(other);
+  for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+    std::filesystem::copy(entry.path(), other / entry.path().filename());
+  }
+  std::filesystem::rename(other + "/config.other.json", other + "/config.json");
+  const std::vector<TokenId> ids = {5, 17, 3, 99, 42, 7, 23};
+  const auto a = load(folder())->logits(ids, LogitsPositions::kLast).value();
+  const auto b = load(other)->logits(ids, LogitsPositions::kLast).value();
+  EXPECT_EQ(a.values, b.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Checkpoints,
+                         ::testing::Combine(::testing::ValuesIn(kCases),
+                                            ::testing::ValuesIn(kArithmetics)),
+                         [](const auto& row) {
+                           return std::string(std::get<0>(row.param)) + "_" +
+                                  std::get<1>(row.param).name;
+                         });
+
+}  // namespace
+}  // namespace octavo

@@ -1,0 +1,236 @@
+// The ops that work row by row, every kernel of the table against the oracle.
+#include <gtest/gtest.h>
+
+#include "kernel_test_util.h"
+#include "tensor/float16.h"
+#include "tolerance.h"
+
+namespace octavo::testing {
+namespace {
+
+using backends::cpu::Kernel;
+
+// Rows and columns: single values, odd tails, more than one thread's share.
+const std::pair<int64_t, int64_t> kShapes[] = {{1, 1},  {1, 576},   {3, 7},    {17, 33},
+                                               {5, 64}, {2, 20001}, {150, 576}};
+
+// Runs every kernel of `op` with 1, 2 and 3 threads on fresh copies of `initial`, expects the bits
+// of the first run from the others, and hands the result to `check`.
+template <typename Args, typename MakeArgs, typename Check>
+void run_all(std::string_view op, const PaddedMat& initial, const MakeArgs& make_args,
+             const Check& check) {
+  const auto kernels = runnable_kernels(op);
+  ASSERT_FALSE(kernels.empty());
+  for (const Kernel* kernel : kernels) {
+    SCOPED_TRACE(kernel->name);
+    std::vector<PaddedMat> results;
+    for (const int threads : {1, 2, 3}) {
+      const PaddedMat& out = results.emplace_back(initial);
+      Context context(threads, 16, 64);
+      call<Args>(*kernel, context, make_args(out));
+      ASSERT_TRUE(out.padding_is_untouched());
+      ASSERT_TRUE(same_bits(results.front(), out)) << threads << " threads";
+    }
+    check(results.front());
+  }
+}
+
+TEST(RowOps, RmsNorm) {
+  Rng rng(1);
+  for (const auto& [rows, cols] : kShapes) {
+    const PaddedMat x = PaddedMat::random(rng, rows, cols, 2);
+    const PaddedMat weight = PaddedMat::random(rng, 1, cols);
+    PaddedMat expected(rows, cols);
+    ops::ExecContext ctx;
+    backends::ref::rms_norm(ctx, {expected, x, weight.mat().row<float>(0), 1e-5f});
+    const auto near = [&](const PaddedMat& out) {
+      EXPECT_LE(relative_error(out, expected), kRmsNorm) << rows << " x " << cols;
+    };
+    run_all<ops::RmsNormArgs>(
+        "rms_norm", PaddedMat(rows, cols),
+        [&](const PaddedMat& out) {
+          return ops::RmsNormArgs{out, x, weight.mat().row<float>(0), 1e-5f};
+        },
+        near);
+    run_all<ops::RmsNormArgs>(
+        "rms_norm", x,
+        [&](const PaddedMat& out) {
+          return ops::RmsNormArgs{out, out, weight.mat().row<float>(0), 1e-5f};
+        },
+        near);
+  }
+}
+
+TEST(RowOps, SiluMul) {
+  Rng rng(2);
+  for (const auto& [rows, cols] : kShapes) {
+    PaddedMat gate = PaddedMat::random(rng, rows, cols, 3);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < cols; ++j)
+        gate.at(i, j) *= static_cast<float>(random_int(rng, 0, 60));
+    }
+    const PaddedMat up = PaddedMat::random(rng, rows, cols, 1);
+    PaddedMat expected(rows, cols);
+    ops::ExecContext ctx;
+    backends::ref::silu_mul(ctx, {expected, gate, up});
+    const auto near = [&](const PaddedMat& out) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < cols; ++j) {
+          const double want = expected.at(i, j);
+          // Relative, but for what is too small to matter: exp is clamped there.
+          EXPECT_NEAR(out.at(i, j), want, std::abs(want) * kSiluMul + 1e-30)
+              << gate.at(i, j) << " " << up.at(i, j);
+        }
+      }
+    };
+    run_all<ops::SiluMulArgs>(
+        "silu_mul", gate,
+        [&](const PaddedMat& out) {
+          return ops::SiluMulArgs{out, out, up};
+        },
+        near);
+  }
+}
+
+TEST(RowOps, SiluMulOfExtremes) {
+  PaddedMat gate(1, 5);
+  PaddedMat up(1, 5);
+  const float values[] = {-1e30f, 1e30f, -200, 200, kNan};
+  for (int64_t j = 0; j < 5; ++j) {
+    gate.at(0, j) = values[j];
+    up.at(0, j) = 2;
+  }
+  run_all<ops::SiluMulArgs>(
+      "silu_mul", gate,
+      [&](const PaddedMat& out) {
+        return ops::SiluMulArgs{out, out, up};
+      },
+      [](const PaddedMat& out) {
+        EXPECT_NEAR(out.at(0, 0), 0, 1e-6);
+        EXPECT_EQ(out.at(0, 1), 2e30f);
+        EXPECT_NEAR(out.at(0, 2), 0, 1e-30);
+        EXPECT_EQ(out.at(0, 3), 400);
+        EXPECT_TRUE(std::isnan(out.at(0, 4)));
+      });
+}
+
+TEST(RowOps, AddAndGatherRows) {
+  Rng rng(3);
+  for (const auto& [rows, cols] : kShapes) {
+    const PaddedMat x = PaddedMat::random(rng, rows, cols);
+    const PaddedMat y = PaddedMat::random(rng, rows, cols, 1);
+    run_all<ops::AddArgs>(
+        "add", y,
+        [&](const PaddedMat& out) {
+          return ops::AddArgs{out, x};
+        },
+        [&, num_rows = rows, num_cols = cols](const PaddedMat& out) {
+          for (int64_t i = 0; i < num_rows; ++i) {
+            for (int64_t j = 0; j < num_cols; ++j) {
+              ASSERT_EQ(out.at(i, j), y.at(i, j) + x.at(i, j));
+            }
+          }
+        });
+    std::vector<int32_t> ids(rows + 3);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random_int(rng, 0, rows));
+    run_all<ops::GatherRowsArgs>(
+        "gather_rows", PaddedMat(rows + 3, cols),
+        [&](const PaddedMat& out) {
+          return ops::GatherRowsArgs{out, x, ids.data()};
+        },
+        [&, num_cols = cols](const PaddedMat& out) {
+          for (size_t i = 0; i < ids.size(); ++i) {
+            for (int64_t j = 0; j < num_cols; ++j) ASSERT_EQ(out.at(i, j), x.at(ids[i], j));
+          }
+        });
+  }
+}
+
+TEST(RowOps, EmbedDecodesEveryWeightType) {
+  Rng rng(4);
+  for (const Kernel* linear : runnable_kernels("linear")) {
+    for (int i = 0; i < kNumDTypes; ++i) {
+      const auto dtype = static_cast<DType>(i);
+      if ((linear->weights & backends::cpu::dtype_bit(dtype)) == 0) continue;
+      const ops::Weight table = random_weight(rng, dtype, 20, 96);
+      const int32_t ids[] = {19, 0, 7, 7};
+      PaddedMat expected(4, 96);
+      ops::ExecContext ctx;
+      backends::ref::embed(ctx, {expected, &table, ids});
+      run_all<ops::EmbedArgs>(
+          "embed", PaddedMat(4, 96),
+          [&](const PaddedMat& out) {
+            return ops::EmbedArgs{out, &table, ids};
+          },
+          [&](const PaddedMat& out) { EXPECT_TRUE(same_bits(out, expected)); });
+    }
+  }
+}
+
+TEST(RowOps, RopeOnLongContexts) {
+  Rng rng(5);
+  struct Case {
+    int64_t heads, head_dim, rotary_dim;
+    float factor;
+  };
+  for (const Case& c :
+       {Case{9, 64, 64, 1}, {3, 128, 128, 1.25f}, {2, 80, 32, 1}, {1, 256, 256, 1}}) {
+    const std::vector<int32_t> positions = {0, 1, 2, 17, 4095, 65537, 131071, 131072};
+    std::vector<float> inv_freq(c.rotary_dim / 2);
+    for (size_t i = 0; i < inv_freq.size(); ++i) {
+      inv_freq[i] = std::pow(10000.0f, -2.0f * static_cast<float>(i) / c.rotary_dim);
+    }
+    const auto rows = static_cast<int64_t>(positions.size());
+    const PaddedMat x = PaddedMat::random(rng, rows, c.heads * c.head_dim);
+    const auto args = [&](const PaddedMat& out) {
+      return ops::RopeArgs{out,        positions.data(), inv_freq.data(),
+                           c.head_dim, c.rotary_dim,     c.factor};
+    };
+    const PaddedMat expected = x;
+    ops::ExecContext ctx;
+    backends::ref::rope(ctx, args(expected));
+    run_all<ops::RopeArgs>("rope", x, args, [&](const PaddedMat& out) {
+      EXPECT_LE(relative_error(out, expected), kRope) << c.head_dim;
+      for (int64_t j = c.rotary_dim; j < c.head_dim; ++j) EXPECT_EQ(out.at(3, j), x.at(3, j));
+    });
+  }
+}
+
+TEST(RowOps, WriteKvPutsTokensInTheirSlots) {
+  Rng rng(6);
+  const int64_t blocks = 5;
+  const int64_t block_size = 3;
+  const int64_t heads = 2;
+  const int64_t head_dim = 20;
+  const PaddedMat k = PaddedMat::random(rng, 4, heads * head_dim);
+  const PaddedMat v = PaddedMat::random(rng, 4, heads * head_dim, 1);
+  const int64_t slots[] = {14, 3, 4, 0};
+  for (const Kernel* kernel : runnable_kernels("write_kv")) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const int64_t bytes = dtype_bytes(dtype, blocks * heads * block_size * head_dim);
+      std::vector<uint8_t> caches[4];
+      for (auto& cache : caches) cache.assign(bytes, 0xFF);
+      ops::PagedKv kv = {caches[0].data(), caches[1].data(), dtype, blocks, block_size, heads,
+                         head_dim};
+      Context context(2, 4, heads * head_dim);
+      call<ops::WriteKvArgs>(*kernel, context, {kv, k, v, slots});
+      kv.k = caches[2].data();
+      kv.v = caches[3].data();
+      backends::ref::write_kv(*context, {kv, k, v, slots});
+      EXPECT_EQ(caches[0], caches[2]) << kernel->name;
+      EXPECT_EQ(caches[1], caches[3]) << kernel->name;
+      // One value by hand: token 1, head 1, in block 1, slot 0.
+      const int64_t index = ((1 * heads + 1) * block_size + 0) * head_dim + 5;
+      const float value = k.at(1, head_dim + 5);
+      if (dtype == DType::kF32) {
+        EXPECT_EQ(reinterpret_cast<const float*>(caches[0].data())[index], value);
+      } else {
+        const uint16_t bits = reinterpret_cast<const uint16_t*>(caches[0].data())[index];
+        EXPECT_EQ(bits, dtype == DType::kF16 ? float_to_fp16(value) : float_to_bf16(value));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octavo::testing

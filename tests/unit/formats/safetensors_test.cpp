@@ -1,0 +1,196 @@
+#include "formats/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/rng.h"
+#include "formats/hf_checkpoint.h"
+#include "formats/safetensors_writer.h"
+
+namespace octavo::formats {
+namespace {
+
+std::string image(const std::string& header, size_t data_bytes) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + std::string(data_bytes, 'x');
+}
+
+Result<SafetensorsHeader> read(const std::string& bytes) {
+  return read_safetensors_header(std::as_bytes(std::span(bytes)), "file.safetensors");
+}
+
+TEST(Safetensors, ReadsEveryDtypeAndMetadata) {
+  const auto header = read(image(R"({"__metadata__":{"format":"pt"},
+      "b":{"dtype":"BF16","shape":[2,3],"data_offsets":[8,20]},
+      "a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},
+      "c":{"dtype":"F8_E4M3","shape":[0,5],"data_offsets":[20,20]},
+      "d":{"dtype":"BOOL","shape":[4],"data_offsets":[20,24]}})",
+                                 24));
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  ASSERT_EQ(header->tensors.size(), 4u);
+  EXPECT_EQ(header->tensors[0].name, "a");
+  EXPECT_EQ(header->tensors[1].dtype, DType::kBF16);
+  EXPECT_EQ(header->tensors[1].shape, (Shape{2, 3}));
+  EXPECT_EQ(header->tensors[1].offset_bytes - header->tensors[0].offset_bytes, 8);
+  EXPECT_EQ(header->tensors[2].size_bytes, 0);
+  EXPECT_EQ(header->metadata.at("format"), "pt");
+}
+
+struct Malformed {
+  const char* header;
+  size_t data_bytes;
+  const char* expected;  // in the message
+};
+
+TEST(Safetensors, MalformedHeadersAreNamed) {
+  const Malformed cases[] = {
+      {R"([])", 0, "object"},
+      {R"({"a":)", 0, "JSON"},
+      {R"({"a":{}} x)", 0, "JSON"},
+      {R"({"a":3})", 0, "'a'"},
+      {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
+      {R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "F33"},
+      {R"({"a":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
+      {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "shape"},
+      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "shape"},
+      {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "shape"},
+      {R"({"a":{"dtype":"F32","shape":["1"],"data_offsets":[0,4]}})", 4, "shape"},
+      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", 4, "shape"},
+      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+       "overflows"},
+      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0,
+       "overflows"},
+      {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "data_offsets"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "outside"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 4, "outside"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}})", 4, "span 3"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 5, "1 bytes"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "instead of"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+           "b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+       6, "'b'"},
+      {R"({"__metadata__":[]})", 0, "__metadata__"},
+      {R"({"__metadata__":{"a":1}})", 0, "__metadata__"},
+  };
+  for (const Malformed& c : cases) {
+    const auto header = read(image(c.header, c.data_bytes));
+    ASSERT_FALSE(header.ok()) << c.header;
+    EXPECT_NE(header.status().message().find("file.safetensors"), std::string::npos);
+    EXPECT_NE(header.status().message().find(c.expected), std::string::npos)
+        << header.status().message();
+  }
+}
+
+TEST(Safetensors, EveryTruncationAndManyMutationsSurvive) {
+  const std::string whole = image(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                                  R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
+                                  11);
+  ASSERT_TRUE(read(whole).ok());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(read(whole.substr(0, size)).ok()) << size;
+  }
+  Rng rng(3);
+  for (int round = 0; round < 20000; ++round) {
+    std::string mutated = whole;
+    for (int k = 0; k < 3; ++k) {
+      mutated[rng.next_u64() % mutated.size()] = static_cast<char>(rng.next_u64());
+    }
+    const auto header = read(mutated);
+    if (!header.ok()) continue;
+    for (const TensorInfo& info : header->tensors) {
+      ASSERT_LE(info.offset_bytes + info.size_bytes, static_cast<int64_t>(mutated.size()));
+    }
+  }
+}
+
+TEST(Safetensors, TheWriterWritesWhatTheReaderReads) {
+  const std::string path = testing::TempDir() + "written.safetensors";
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};
+  const std::vector<uint8_t> b = {7, 8, 9};
+  const Tensor tensors[] = {
+      {"a", DType::kF32, {2, 3}, reinterpret_cast<const std::byte*>(a.data()), nullptr},
+      {"b", DType::kU8, {3}, reinterpret_cast<const std::byte*>(b.data()), nullptr}};
+  ASSERT_TRUE(write_safetensors(path, tensors).ok());
+  const auto file = MmapFile::open(path).value();
+  const auto header = read_safetensors_header(file->bytes(), path).value();
+  ASSERT_EQ(header.tensors.size(), 2u);
+  EXPECT_EQ(std::memcmp(file->bytes().data() + header.tensors[0].offset_bytes, a.data(), 24), 0);
+  EXPECT_EQ(std::memcmp(file->bytes().data() + header.tensors[1].offset_bytes, b.data(), 3), 0);
+  const Tensor twice[] = {tensors[0], tensors[0]};
+  EXPECT_FALSE(write_safetensors(path, twice).ok());
+}
+
+// A folder with config.json and what a test adds.
+class HfFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "hf_folder";
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    write("config.json", R"({"model_type":"llama"})");
+  }
+  void write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << content;
+  }
+  void write_shard(const std::string& name, const std::string& tensor) {
+    write(name, image("{\"" + tensor + R"(":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4));
+  }
+  void expect_refused(const std::string& part) {
+    const auto checkpoint = HfCheckpoint::open(folder_);
+    ASSERT_FALSE(checkpoint.ok());
+    EXPECT_NE(checkpoint.status().message().find(part), std::string::npos)
+        << checkpoint.status().message();
+  }
+  std::string folder_;
+};
+
+TEST_F(HfFolder, ReadsOnlyTheFilesThatTheIndexNames) {
+  write_shard("one.safetensors", "a");
+  write_shard("two.safetensors", "b");
+  write_shard("model.safetensors", "not.in.the.index");
+  write("generation_config.json", R"({"eos_token_id":[1,2]})");
+  write("model.safetensors.index.json",
+        R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  const auto checkpoint = HfCheckpoint::open(folder_ + "/");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ((*checkpoint)->tensors().size(), 2u);
+  const Tensor b = (*checkpoint)->tensor(*(*checkpoint)->find("b"));
+  EXPECT_EQ(b.data[0], std::byte{'x'});
+  EXPECT_EQ((*checkpoint)->find("not.in.the.index"), nullptr);
+  EXPECT_NE(json_find((*checkpoint)->metadata(), "generation_config"), nullptr);
+}
+
+TEST_F(HfFolder, ContradictionsAreNamed) {
+  expect_refused("model.safetensors");
+  write_shard("one.safetensors", "a");
+  const auto index = [&](const std::string& text) { write("model.safetensors.index.json", text); };
+  index("{}");
+  expect_refused("weight_map");
+  index(R"({"weight_map":{"a":3}})");
+  expect_refused("'a'");
+  index(R"({"weight_map":{"a":"../one.safetensors"}})");
+  expect_refused("../one.safetensors");
+  index(R"({"weight_map":{"a":"gone.safetensors"}})");
+  expect_refused("gone.safetensors");
+  index(R"({"weight_map":{"a":"one.safetensors","b":"one.safetensors"}})");
+  expect_refused("'b'");
+  index(R"({"weight_map":{"b":"one.safetensors"}})");
+  expect_refused("'b'");
+  write_shard("two.safetensors", "a");
+  index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  expect_refused("another file");
+  write("config.json", "[]");
+  expect_refused("config.json");
+  write("config.json", "{");
+  expect_refused("config.json");
+}
+
+}  // namespace
+}  // namespace octavo::formats

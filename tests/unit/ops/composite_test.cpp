@@ -1,0 +1,206 @@
+// The default composites, on the oracle's primitives, against formulas written out in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "backends/ref/ref.h"
+#include "base/rng.h"
+
+namespace octavo::ops {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+// A float matrix that owns its values, with a view and a copy in double.
+struct Values {
+  Values(Rng& rng, int64_t r, int64_t c) : rows(r), cols(c), data(r * c) {
+    for (float& v : data) v = static_cast<float>(rng.next_double() - 0.5);
+  }
+  Mat mat() { return {data.data(), DType::kF32, rows, cols}; }
+  Weight weight() const {
+    Weight w;
+    w.rows = rows;
+    w.cols = cols;
+    w.data = reinterpret_cast<const std::byte*>(data.data());
+    return w;
+  }
+  Matrix matrix() const {
+    Matrix m(rows, std::vector<double>(cols));
+    for (int64_t i = 0; i < rows * cols; ++i) m[i / cols][i % cols] = data[i];
+    return m;
+  }
+
+  int64_t rows;
+  int64_t cols;
+  std::vector<float> data;
+};
+
+Matrix times_transposed(const Matrix& x, const Values& w, const float* bias) {
+  Matrix out(x.size(), std::vector<double>(w.rows));
+  for (size_t t = 0; t < x.size(); ++t) {
+    for (int64_t n = 0; n < w.rows; ++n) {
+      out[t][n] = bias == nullptr ? 0 : bias[n];
+      for (int64_t k = 0; k < w.cols; ++k) out[t][n] += x[t][k] * w.data[n * w.cols + k];
+    }
+  }
+  return out;
+}
+
+Matrix normed(const Matrix& x, const Values& weight, double eps) {
+  Matrix out = x;
+  for (auto& row : out) {
+    double squares = 0;
+    for (const double v : row) squares += v * v;
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(row.size()) + eps);
+    for (size_t i = 0; i < row.size(); ++i) row[i] *= scale * weight.data[i];
+  }
+  return out;
+}
+
+void expect_near(const Values& actual, const Matrix& expected) {
+  for (int64_t i = 0; i < actual.rows * actual.cols; ++i) {
+    ASSERT_NEAR(actual.data[i], expected[i / actual.cols][i % actual.cols], 1e-5) << i;
+  }
+}
+
+class Composite : public ::testing::Test {
+ protected:
+  Rng rng{1};
+  Ops ops = backends::ref::make_ops();
+  ExecContext ctx;
+};
+
+TEST_F(Composite, LinearResidualAddsToItsInput) {
+  Values x(rng, 3, 8);
+  Values y(rng, 3, 12);
+  Values w(rng, 8, 12);
+  Values bias(rng, 1, 8);
+  Values scratch(rng, 3, 8);
+  Matrix expected = times_transposed(y.matrix(), w, bias.data.data());
+  for (int64_t i = 0; i < 24; ++i) expected[i / 8][i % 8] += x.data[i];
+  const Weight weight = w.weight();
+  ops.linear_residual(ops, ctx, {x.mat(), y.mat(), &weight, bias.data.data(), scratch.mat()});
+  expect_near(x, expected);
+}
+
+TEST_F(Composite, NormGatedMlp) {
+  Values x(rng, 4, 8);
+  Values norm(rng, 1, 8);
+  Values gate(rng, 16, 8);
+  Values up(rng, 16, 8);
+  Values down(rng, 8, 16);
+  Values gate_bias(rng, 1, 16);
+  Values up_bias(rng, 1, 16);
+  Values down_bias(rng, 1, 8);
+  const Matrix h = normed(x.matrix(), norm, 1e-3);
+  Matrix mixed = times_transposed(h, gate, gate_bias.data.data());
+  const Matrix u = times_transposed(h, up, up_bias.data.data());
+  for (size_t t = 0; t < mixed.size(); ++t) {
+    for (size_t i = 0; i < 16; ++i) mixed[t][i] *= u[t][i] / (1 + std::exp(-mixed[t][i]));
+  }
+  Matrix expected = times_transposed(mixed, down, down_bias.data.data());
+  for (int64_t i = 0; i < 32; ++i) expected[i / 8][i % 8] += x.data[i];
+
+  Values scratch(rng, 4, 8);
+  Values scratch_gate(rng, 4, 16);
+  Values scratch_up(rng, 4, 16);
+  const Weight g = gate.weight();
+  const Weight u_w = up.weight();
+  const Weight d = down.weight();
+  ops.norm_gated_mlp(
+      ops, ctx,
+      {x.mat(), norm.data.data(), 1e-3f, &g, &u_w, &d, gate_bias.data.data(), up_bias.data.data(),
+       down_bias.data.data(), scratch.mat(), scratch_gate.mat(), scratch_up.mat()});
+  expect_near(x, expected);
+}
+
+TEST_F(Composite, NormLmHeadTakesTheRowsAskedFor) {
+  Values x(rng, 5, 8);
+  Values norm(rng, 1, 8);
+  Values head(rng, 30, 8);
+  Values logits(rng, 2, 30);
+  Values scratch(rng, 2, 8);
+  const int32_t rows[] = {4, 1};
+  const Matrix all = times_transposed(normed(x.matrix(), norm, 1e-5), head, nullptr);
+  const Weight w = head.weight();
+  ops.norm_lm_head(ops, ctx,
+                   {logits.mat(), x.mat(), rows, norm.data.data(), 1e-5f, &w, scratch.mat()});
+  expect_near(logits, {all[4], all[1]});
+}
+
+// The pairs (i, i + 2) of a head of four values.
+void rotate_head(double* head, int32_t position, const float* inv_freq) {
+  for (size_t i = 0; i < 2; ++i) {
+    const double angle = position * inv_freq[i];
+    const double a = head[i];
+    const double b = head[i + 2];
+    head[i] = a * std::cos(angle) - b * std::sin(angle);
+    head[i + 2] = b * std::cos(angle) + a * std::sin(angle);
+  }
+}
+
+TEST_F(Composite, NormQkvRopeWrite) {
+  constexpr int64_t kHeadDim = 4;
+  Values x(rng, 3, 8);
+  Values norm(rng, 1, 8);
+  Values q_proj(rng, 8, 8);  // two heads
+  Values k_proj(rng, 4, 8);  // one
+  Values v_proj(rng, 4, 8);
+  Values q_bias(rng, 1, 8);
+  Values k_bias(rng, 1, 4);
+  Values v_bias(rng, 1, 4);
+  Values k_cache(rng, 10, kHeadDim);  // five blocks of two slots
+  Values v_cache(rng, 10, kHeadDim);
+  Values q(rng, 3, 8);
+  Values scratch(rng, 3, 8);
+  Values k(rng, 3, 4), v(rng, 3, 4);
+  const float inv_freq[] = {1.0f, 0.25f};
+  const int32_t positions[] = {5, 6, 7};
+  const int64_t slots[] = {9, 2, 3};
+
+  const Matrix h = normed(x.matrix(), norm, 1e-5);
+  Matrix want_q = times_transposed(h, q_proj, q_bias.data.data());
+  Matrix want_k = times_transposed(h, k_proj, k_bias.data.data());
+  for (int64_t t = 0; t < 3; ++t) {
+    rotate_head(&want_q[t][0], positions[t], inv_freq);
+    rotate_head(&want_q[t][4], positions[t], inv_freq);
+    rotate_head(&want_k[t][0], positions[t], inv_freq);
+  }
+  const Matrix want_v = times_transposed(h, v_proj, v_bias.data.data());
+  Matrix want_k_cache = k_cache.matrix();
+  Matrix want_v_cache = v_cache.matrix();
+  for (int64_t t = 0; t < 3; ++t) {
+    want_k_cache[slots[t]] = want_k[t];
+    want_v_cache[slots[t]] = want_v[t];
+  }
+
+  const Weight qw = q_proj.weight();
+  const Weight kw = k_proj.weight();
+  const Weight vw = v_proj.weight();
+  NormQkvRopeWriteArgs a;
+  a.x = x.mat();
+  a.norm_weight = norm.data.data();
+  a.q_proj = &qw;
+  a.k_proj = &kw;
+  a.v_proj = &vw;
+  a.q_bias = q_bias.data.data();
+  a.k_bias = k_bias.data.data();
+  a.v_bias = v_bias.data.data();
+  a.inv_freq = inv_freq;
+  a.rotary_dim = kHeadDim;
+  a.kv = {k_cache.data.data(), v_cache.data.data(), DType::kF32, 5, 2, 1, kHeadDim};
+  a.batch.positions = positions;
+  a.batch.slot_mapping = slots;
+  a.q = q.mat();
+  a.normed = scratch.mat();
+  a.k = k.mat();
+  a.v = v.mat();
+  ops.norm_qkv_rope_write(ops, ctx, a);
+  expect_near(q, want_q);
+  expect_near(k_cache, want_k_cache);
+  expect_near(v_cache, want_v_cache);
+}
+
+}  // namespace
+}  // namespace octavo::ops
