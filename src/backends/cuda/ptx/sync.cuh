@@ -1,16 +1,9 @@
-// A barrier of some of a block's warps, and orders of memory that CUDA C++ has only in a heavier
-// form, as inline PTX.
+// Orders of memory that CUDA C++ has only in a heavier form, as inline PTX.
 #pragma once
 
 #include <cstdint>
 
 namespace octavo::backends::cuda {
-
-// Of kThreads threads, whole warps; barrier 1 (0 is __syncthreads).
-template <int kThreads>
-__device__ inline void named_barrier() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-}
 
 // atomicInc after which, to whoever sees it and acquires, all is visible that this thread wrote
 // before, and what others of its block wrote before a barrier with it.

@@ -6,17 +6,35 @@
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim_, int kValueBytes, int kHalves_, template <class> class Copies_,
-          int kMaxWarps, int kSharedBytes_, int kBlocksEach_>
+// How a kind of GPU runs it. Where registers allow it a multiprocessor holds two blocks, so that
+// the start and the end of one hide behind the other: kLight.
+struct HopperDecode {
+  template <class Layout>
+  using Copies = BulkCopies<Layout>;
+  static constexpr int kLightWarps = 4, kLightMergeWarps = 2, kLightBytes = 113 * 1024;
+  static constexpr int kHeavyBytes = 226 * 1024;
+};
+
+// From Ampere on every GPU gives a block 99 KB.
+struct PortableDecode {
+  template <class Layout>
+  using Copies = ThreadCopies<Layout>;
+  static constexpr int kLightWarps = 3, kLightMergeWarps = 1, kLightBytes = 81 * 1024;
+  static constexpr int kHeavyBytes = 99 * 1024;
+};
+
+template <int kHeadDim_, int kValueBytes, int kHalves_, class Platform>
 struct DecodeConfig {
   using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
-  using Copies = Copies_<Layout>;
+  using Copies = typename Platform::template Copies<Layout>;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kHalves = kHalves_;
   static constexpr int kRows = 8 * kHalves;
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
-  static constexpr int kBlocksEach = kBlocksEach_;  // a multiprocessor holds at the same time
-  static constexpr int kSharedBytes = kSharedBytes_;
+
+  static constexpr bool kLight = kHeadDim <= 128 && kHalves == 1;
+  static constexpr int kBlocksEach = kLight ? 2 : 1;  // a multiprocessor holds at the same time
+  static constexpr int kSharedBytes = kLight ? Platform::kLightBytes : Platform::kHeavyBytes;
 
   // Shared memory beside the ring.
   static constexpr int kWarpValueBytes = kRows * kHeadDim * 4;
@@ -27,15 +45,17 @@ struct DecodeConfig {
   static constexpr int num_warps(int warps) {
     return warps > 2 && num_stages(warps) <= warps ? num_warps(warps - 1) : warps;
   }
-  static constexpr int kWarps = num_warps(kMaxWarps);  // that compute
+  static constexpr int kWarps = num_warps(kLight ? Platform::kLightWarps : 4);  // that compute
   static constexpr int kStages = num_stages(kWarps);
   static_assert(kStages >= kWarps);
   using Pipe = DecodePipe<Layout, kStages>;
   static constexpr int kDynamicBytes = Pipe::kRingBytes + kWarps * kWarpValueBytes;
 
-  // Two more merge, two copy. A quarter of a multiprocessor gives its warps 16,384 registers: 128
-  // each for the 16 warps of two blocks, 255 for the 8 of one.
-  static constexpr int kMergeWarps = 2;
+  // Beside those that compute, some merge and two copy. A quarter of a multiprocessor gives its
+  // warps 16,384 registers: with two blocks a multiprocessor 128 each for 8 warps, which is too few
+  // to compute with and more than the others need, or 168 for 6; with one block 255 for 8.
+  static constexpr int kMergeWarps = kLight ? Platform::kLightMergeWarps : 2;
+  static constexpr bool kMovesRegisters = kLight && kWarps + kMergeWarps + 2 == 8;
   static constexpr int kThreads = 32 * (kWarps + kMergeWarps + 2);
 };
 

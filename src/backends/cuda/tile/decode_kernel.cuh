@@ -1,10 +1,11 @@
 // Paged decode attention: the kernel, for any way of copying. An item is a split of a sequence for
 // one kv head and 8 or 16 query rows of its group. In a block two warps copy (decode_stream.cuh);
 // several compute (decode_math.cuh): they take an item's tiles in turn, each with its own softmax
-// and output; two merge what those found (decode_merge.cuh). They hand over through barriers
+// and output; others merge what those found (decode_merge.cuh). They hand over through barriers
 // in shared memory, so that nobody waits for a latency of the others.
 #pragma once
 
+#include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/tile/decode_config.cuh"
 #include "backends/cuda/tile/decode_math.cuh"
 #include "backends/cuda/tile/decode_merge.cuh"
@@ -182,21 +183,25 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   extern __shared__ __align__(128) char ring[];
   __shared__ DecodeShared<Config> shared;
   static_assert(Config::kDynamicBytes + sizeof(shared) <= Config::kSharedBytes);
-  constexpr int kMerger = Config::kWarps, kProducer = kMerger + Config::kMergeWarps;
+  constexpr int kProducer = Config::kWarps + Config::kMergeWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   char* values = ring + Config::Pipe::kRingBytes;
 
   pdl_launch_next();
   if (threadIdx.x == 0) shared.init();
   __syncthreads();
-  if (warp == kProducer) {
-    DecodeProducer<Layout, Copies, Pipe, kKeys>(launch, shared.pipe, ring).run();
-  } else if (warp > kProducer) {
-    DecodeProducer<Layout, Copies, Pipe, kValues>(launch, shared.pipe, ring).run();
-  } else if (warp >= kMerger) {
-    DecodeMerger<Config>(launch, values, shared).run();
-  } else {
+  if (warp < Config::kWarps) {
+    if constexpr (Config::kMovesRegisters) setmaxnreg_increase<152>();
     DecodeWarp<Config>(launch, ring, values + warp * Config::kWarpValueBytes, shared).run();
+  } else {
+    if constexpr (Config::kMovesRegisters) setmaxnreg_decrease<104>();
+    if (warp < kProducer) {
+      DecodeMerger<Config>(launch, values, shared).run();
+    } else if (warp == kProducer) {
+      DecodeProducer<Layout, Copies, Pipe, kKeys>(launch, shared.pipe, ring).run();
+    } else {
+      DecodeProducer<Layout, Copies, Pipe, kValues>(launch, shared.pipe, ring).run();
+    }
   }
 }
 

@@ -3,8 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <type_traits>
-
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/tile/decode_kernel.cuh"
 
@@ -46,45 +44,28 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
              "attention_decode");
 }
 
-// Two blocks a multiprocessor where registers allow it; else one of more warps.
-template <int kHeadDim, int kValueBytes, int kHalves, template <class> class Copies,
-          int kLightBytes, int kHeavyBytes>
-void launch_decode_halves(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  constexpr bool kLight = kHeadDim <= 128 && kHalves == 1;
-  using Config =
-      std::conditional_t<kLight,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kLightBytes, 2>,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kHeavyBytes, 1>>;
-  launch_decode_kernel<Config>(launch, stream, overlap);
-}
-
-template <int kHeadDim, int kValueBytes, template <class> class Copies, int kLightBytes,
-          int kHeavyBytes>
+template <int kHeadDim, int kValueBytes, class Platform>
 void launch_decode_dim(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   const int rows = launch.args.max_q_len * (launch.args.num_heads / launch.args.num_kv_heads);
   if constexpr (decode_tile_rows(kHeadDim) > 8) {
     if (rows > 8) {
-      return launch_decode_halves<kHeadDim, kValueBytes, 2, Copies, kLightBytes, kHeavyBytes>(
-          launch, stream, overlap);
+      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Platform>;
+      return launch_decode_kernel<Config>(launch, stream, overlap);
     }
   }
-  launch_decode_halves<kHeadDim, kValueBytes, 1, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Platform>;
+  launch_decode_kernel<Config>(launch, stream, overlap);
 }
 
-// The shared memory of a block of which a multiprocessor holds two, and of one.
-template <int kValueBytes, template <class> class Copies, int kLightBytes, int kHeavyBytes>
+template <int kValueBytes, class Platform>
 void launch_decode(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   switch (launch.args.head_dim) {
     case 64:
-      return launch_decode_dim<64, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                  overlap);
+      return launch_decode_dim<64, kValueBytes, Platform>(launch, stream, overlap);
     case 128:
-      return launch_decode_dim<128, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+      return launch_decode_dim<128, kValueBytes, Platform>(launch, stream, overlap);
     default:
-      return launch_decode_dim<256, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+      return launch_decode_dim<256, kValueBytes, Platform>(launch, stream, overlap);
   }
 }
 

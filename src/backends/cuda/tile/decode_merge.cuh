@@ -7,6 +7,7 @@
 
 #include "backends/cuda/ptx/exp2.cuh"
 #include "backends/cuda/ptx/sync.cuh"
+#include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/tile/decode_config.cuh"
 #include "backends/cuda/tile/decode_math.cuh"
 
@@ -60,7 +61,7 @@ class DecodeMerger {
   }
 
  private:
-  __device__ static void sync() { named_barrier<kThreads>(); }
+  __device__ static void sync() { named_barrier_sync(1, kThreads); }
 
   __device__ void merge_warps(const ItemRows& rows) {
     for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
@@ -128,7 +129,7 @@ class DecodeMerger {
   }
 
   __device__ void merge_splits(const ItemRows& rows) {
-    constexpr int kAtOnce = 6;  // loads in flight
+    constexpr int kAtOnce = 8;  // loads in flight
     const DecodeWork& work = rows.item.work;
     const int stride = launch_.heads.divisor();
     const int first = rows.item.index - work.split * stride;

@@ -78,9 +78,16 @@ OCTAVO_DECODE_HD constexpr DecodeCut decode_cut(const DecodeArgs& args, int num_
   cut.begin = lowest / 16 * 16;
   const int count = cut.end > cut.begin ? cut.end - cut.begin : 0;
   const int max_splits = decode_max_splits(args);
-  const int share = (count + max_splits - 1) / max_splits;
-  const int least = args.splits.min_tokens;
-  cut.split_tokens = round_up(share > least ? share : least, kDecodeSplitUnit);
+  const int half_splits = max_splits > 1 ? max_splits / 2 : 1;
+  const int half_share = (count + half_splits - 1) / half_splits;
+  int tokens = (count + max_splits - 1) / max_splits;
+  if (half_share < args.splits.enough_tokens) {
+    tokens = half_share;
+  } else if (tokens < args.splits.enough_tokens) {
+    tokens = args.splits.enough_tokens;
+  }
+  if (tokens < args.splits.min_tokens) tokens = args.splits.min_tokens;
+  cut.split_tokens = round_up(tokens, kDecodeSplitUnit);
   cut.num_splits = count == 0 ? 1 : (count + cut.split_tokens - 1) / cut.split_tokens;
   return cut;
 }
