@@ -89,6 +89,7 @@ Result<Value> Interpreter::eval_dict(const ItemsExpr& e) {
 
 Result<Value> Interpreter::eval_concat(const ItemsExpr& e) {
   std::vector<Value> parts;
+  parts.reserve(e.items.size());
   for (const ExprPtr& item : e.items) parts.push_back(OCTAVO_TRY(eval(*item)));
   TextBuilder out;
   for (const Value& part : parts) {

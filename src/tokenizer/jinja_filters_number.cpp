@@ -91,7 +91,8 @@ Result<Value> filter_int(Runtime& rt, const Value& v, Args args) {
   Value number = v;
   if (v.is_string()) {
     OCTAVO_TRY(rt.charge_chars(v.text().size()));
-    const int64_t base = bound[1].missing() ? 10 : OCTAVO_TRY(to_index(bound[1], "the base"));
+    // A base that is no integer fails like a text that is no number.
+    const int64_t base = bound[1].missing() ? 10 : bound[1].is_integral() ? bound[1].integer() : -1;
     const Value parsed = OCTAVO_TRY(parse_int(rt, v.text(), base));
     if (!parsed.missing()) return parsed;
     number = parse_float(v.text());

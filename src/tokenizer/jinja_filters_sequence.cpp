@@ -105,8 +105,15 @@ Result<Value> permuted(Runtime& rt, std::span<const Value> items,
   return rt.heap().list(out);
 }
 
+// Python's sorted() takes integers here, not any value that is true.
+Result<bool> reverse_argument(const Value& v) {
+  if (v.missing()) return false;
+  return OCTAVO_TRY(to_index(v, "'reverse'")) != 0;
+}
+
 Result<Value> filter_sort(Runtime& rt, const Value& v, Args args) {
   const auto bound = OCTAVO_TRY(bind<3>(args, {"reverse", "case_sensitive", "attribute"}, 0));
+  const bool reverse = OCTAVO_TRY(reverse_argument(bound[0]));
   const std::span<const Value> items = OCTAVO_TRY(rt.iterate(v));
   const bool case_sensitive = truthy(bound[1]);
   // "a,b" sorts by several attributes: the keys are lists, as in Jinja2 even for one.
@@ -130,7 +137,7 @@ Result<Value> filter_sort(Runtime& rt, const Value& v, Args args) {
     for (const std::vector<Value>& column : columns) key.push_back(column[i]);
     keys.push_back(OCTAVO_TRY(rt.heap().list(key)));
   }
-  return permuted(rt, items, OCTAVO_TRY(sorted_order(rt, keys, truthy(bound[0]))));
+  return permuted(rt, items, OCTAVO_TRY(sorted_order(rt, keys, reverse)));
 }
 
 Result<Value> filter_dictsort(Runtime& rt, const Value& v, Args args) {
@@ -138,6 +145,7 @@ Result<Value> filter_dictsort(Runtime& rt, const Value& v, Args args) {
   const std::string_view by =
       bound[1].missing() ? "key" : OCTAVO_TRY(to_string_argument(bound[1], "'by'"))->text;
   if (by != "key" && by != "value") return invalid_argument("a dict is sorted by key or value");
+  const bool reverse = OCTAVO_TRY(reverse_argument(bound[2]));
   if (v.is_undefined()) return invalid_argument(v.undefined().message());
   if (!v.is_dict()) return invalid_argument("only a mapping can be sorted by its keys");
   std::vector<Value> pairs;
@@ -148,7 +156,7 @@ Result<Value> filter_dictsort(Runtime& rt, const Value& v, Args args) {
     const Value& key = by == "key" ? entry.key : entry.value;
     keys.push_back(OCTAVO_TRY(sort_key(rt, key, truthy(bound[0]))));
   }
-  return permuted(rt, pairs, OCTAVO_TRY(sorted_order(rt, keys, truthy(bound[2]))));
+  return permuted(rt, pairs, OCTAVO_TRY(sorted_order(rt, keys, reverse)));
 }
 
 Result<Value> filter_unique(Runtime& rt, const Value& v, Args args) {

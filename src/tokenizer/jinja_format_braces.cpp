@@ -124,6 +124,7 @@ Result<Value> BraceFormatter::first_value(std::string_view name) {
 
 Result<Value> BraceFormatter::lookup(std::string_view path) {
   size_t pos = std::min(path.find_first_of(".["), path.size());
+  if (pos == 0 && !path.empty()) return invalid_argument("the format has a bad field");
   Value v = OCTAVO_TRY(first_value(path.substr(0, pos)));
   while (pos < path.size()) {
     const bool is_item = path[pos] == '[';
@@ -179,7 +180,11 @@ Result<FormatSpec> BraceFormatter::parse_spec(std::string_view text) {
   }
   spec.width = OCTAVO_TRY(parse_count(text, pos));
   spec.group_by_comma = take(',');
-  if (take('.')) spec.precision = OCTAVO_TRY(parse_count(text, pos));
+  if (take('.')) {
+    const size_t digits = pos;
+    spec.precision = OCTAVO_TRY(parse_count(text, pos));
+    if (pos == digits) return invalid_argument("the format has a precision without digits");
+  }
   if (pos < text.size()) spec.kind = text[pos++];
   if (pos < text.size()) return invalid_argument("the format has a bad specification");
   return spec;
@@ -194,6 +199,9 @@ Status BraceFormatter::append_value(const Value& v, const FormatSpec& spec) {
     }
     if (spec.align == '=' && v.is_string()) {
       return invalid_argument("the format's '=' needs a number");
+    }
+    if (spec.group_by_comma || (v.is_undefined() && !plain)) {
+      return invalid_argument(format("'{}' does not take this format", type_name(v)));
     }
     const Str* text = OCTAVO_TRY(rt_.to_text(v));
     if (spec.precision >= 0) {

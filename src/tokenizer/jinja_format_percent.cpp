@@ -95,7 +95,7 @@ Status PercentFormatter::conversion(size_t& pos) {
     ++pos;
     spec.precision = OCTAVO_TRY(parse_count(text, pos));
   }
-  while (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
+  if (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
   if (pos >= text.size()) return invalid_argument("the format is incomplete");
   spec.kind = text[pos++];
   OCTAVO_TRY(

@@ -38,7 +38,7 @@ void append_padded(TextBuilder& out, const Str& body, const FormatSpec& spec, ch
   for (int64_t i = before; i < margin; ++i) out.append(spec.fill);
 }
 
-std::string with_sign(bool negative, char sign, std::string digits) {
+std::string with_sign(bool negative, char sign, const std::string& digits) {
   if (negative) return "-" + digits;
   return sign == '-' ? digits : sign + digits;
 }

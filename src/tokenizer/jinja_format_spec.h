@@ -31,7 +31,7 @@ void append_padded(TextBuilder& out, const Str& body, const FormatSpec& spec, ch
 // The magnitudes of numbers by the spec's kind; signs are the caller's.
 std::string integer_digits(const Value& v, const FormatSpec& spec, bool& negative);
 std::string float_digits(double d, const FormatSpec& spec);
-std::string with_sign(bool negative, char sign, std::string digits);
+std::string with_sign(bool negative, char sign, const std::string& digits);
 
 // Whether `kind` is one of `kinds`.
 inline bool is_kind(char kind, std::string_view kinds) {

@@ -46,6 +46,7 @@ Status fill_dict(Runtime& rt, const CallArgs& args, Dict& dict) {
   if (args.positional.size() > 1) return invalid_argument("at most one positional argument");
   if (!args.positional.empty()) {
     const Value& source = args.positional[0];
+    if (source.is_undefined()) return invalid_argument(source.undefined().message());
     if (source.is_dict()) {
       OCTAVO_TRY(rt.charge(static_cast<int64_t>(source.dict().size())));
       for (const Dict::Entry& entry : source.dict().entries()) dict.set(entry.key, entry.value);

@@ -141,7 +141,10 @@ Status Lexer::lex_tag() {
 
 Status Lexer::skip_comment() {
   const size_t close = source_.find("#}", pos_);
-  if (close == std::string_view::npos) return fail(pos_, "a comment has no end");
+  if (close == std::string_view::npos) {
+    if (pos_ >= source_.size()) return {};  // Jinja2 does not mind an open comment without a text
+    return fail(pos_, "a comment has no end");
+  }
   const char sign = close > pos_ ? source_[close - 1] : '\0';
   pos_ = close + 2;
   if (sign == '-') {
@@ -186,7 +189,8 @@ Status Lexer::lex_raw(size_t tag, size_t data_begin) {
     line_starting_ = source_[pos_ - 1] == '\n';
     return {};
   }
-  return fail(tag, "a raw block has no end");
+  pos_ = source_.size();
+  return data_begin >= pos_ ? Status() : fail(tag, "a raw block has no end");
 }
 
 bool Lexer::take_closer(std::string_view closer, TokenKind end_kind) {

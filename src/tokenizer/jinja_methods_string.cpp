@@ -68,7 +68,7 @@ std::vector<TextSpan> split_space(std::string_view text, int64_t max_splits) {
 // From the right, in the order of the text.
 std::vector<TextSpan> rsplit_space(std::string_view text, int64_t max_splits) {
   std::vector<TextSpan> all = split_space(text, -1);
-  if (max_splits < 0 || static_cast<int64_t>(all.size()) <= max_splits + 1) return all;
+  if (max_splits < 0 || static_cast<int64_t>(all.size()) <= max_splits) return all;
   const size_t merged = all.size() - static_cast<size_t>(max_splits);
   all[merged - 1].begin = 0;
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(merged - 1));

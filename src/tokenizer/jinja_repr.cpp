@@ -1,5 +1,6 @@
 #include "tokenizer/jinja_repr.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -146,6 +147,12 @@ void append_nested(TextBuilder& out, const Value& v, bool outermost) {
     case Kind::kMacro:
       out.append(format("<Macro {}>", macro_name_repr(v.macro())));
       break;
+    case Kind::kLoop: {
+      const Loop& loop = v.loop();
+      const auto length = std::max(loop.length, static_cast<int64_t>(loop.items.size()));
+      out.append(format("<LoopContext {}/{}>", loop.index0 + 1, length));
+      break;
+    }
     default:
       out.append(format("<{}>", type_name(v)));
   }

@@ -52,7 +52,7 @@ void TextBuilder::append_marked(std::string_view text, bool tainted) {
 }
 
 size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
-  if (from > text.size()) return std::string_view::npos;
+  if (from > text.size() || wanted.size() > text.size() - from) return std::string_view::npos;
   if (wanted.empty()) return from;
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
   if (found == nullptr) return std::string_view::npos;
