@@ -100,7 +100,7 @@ struct ItemRows {
     return item.work.num_keys - item.work.q_len + token(row);
   }
   __device__ int lowest_key(int row) const {
-    return decode_lowest_key(position(row), launch.args.window_left, launch.args.chunk);
+    return cuda::lowest_key(decode_mask(launch.args), position(row));
   }
   __device__ int highest_key(int row) const {
     const int last = item.work.end - 1;
