@@ -174,11 +174,9 @@ TEST(DecodeWorkspace, PartsDoNotOverlap) {
   DecodeArgs args = llama();
   args.num_seqs = 3;
   args.max_q_len = 8;
-  constexpr int64_t kBase = 1 << 20;
-  const DecodeWorkspace w = decode_workspace(args, reinterpret_cast<void*>(kBase));
-  const auto at = [](const void* p) {
-    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)) - kBase;
-  };
+  std::vector<char> memory(decode_workspace(args, nullptr).bytes);
+  const DecodeWorkspace w = decode_workspace(args, memory.data());
+  const auto at = [&](const void* p) { return static_cast<const char*>(p) - memory.data(); };
   EXPECT_EQ(decode_row_tiles(args), 2);
   const int items = 3 * decode_max_splits(args) * 8 * 2;
   EXPECT_EQ(at(w.header), 0);

@@ -97,24 +97,26 @@ struct DecodeWorkspace {
   size_t bytes;
 };
 
+// Of memory that may be null: then only `bytes` says something.
 inline DecodeWorkspace decode_workspace(const DecodeArgs& args, void* memory) {
   size_t bytes = 0;
   const auto take = [&](size_t size) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(memory) + bytes;
+    void* part = memory != nullptr ? static_cast<char*>(memory) + bytes : nullptr;
     bytes += (size + 127) / 128 * 128;
-    return address;
+    return part;
   };
   const auto num_seqs = static_cast<size_t>(args.num_seqs);
-  const auto heads = static_cast<size_t>(args.num_kv_heads * decode_row_tiles(args));
+  const auto heads =
+      static_cast<size_t>(args.num_kv_heads) * static_cast<size_t>(decode_row_tiles(args));
   const size_t max_work = num_seqs * static_cast<size_t>(decode_max_splits(args));
   const size_t rows = max_work * heads * static_cast<size_t>(decode_tile_rows(args.head_dim));
   DecodeWorkspace workspace;
-  workspace.header = reinterpret_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
-  workspace.arrivals = reinterpret_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));
-  workspace.work = reinterpret_cast<DecodeWork*>(take(max_work * sizeof(DecodeWork)));
-  workspace.partial_stats = reinterpret_cast<float*>(take(rows * 2 * sizeof(float)));
+  workspace.header = static_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
+  workspace.arrivals = static_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));
+  workspace.work = static_cast<DecodeWork*>(take(max_work * sizeof(DecodeWork)));
+  workspace.partial_stats = static_cast<float*>(take(rows * 2 * sizeof(float)));
   workspace.partial_values =
-      reinterpret_cast<float*>(take(rows * static_cast<size_t>(args.head_dim) * sizeof(float)));
+      static_cast<float*>(take(rows * static_cast<size_t>(args.head_dim) * sizeof(float)));
   workspace.bytes = bytes;
   return workspace;
 }
