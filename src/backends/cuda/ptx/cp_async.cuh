@@ -1,5 +1,5 @@
 // Copies of 16 bytes from global to shared memory that a thread starts and does not wait for
-// (sm_80), as inline PTX. Copies are counted in groups, in the order in which they were committed.
+// (sm_80), as inline PTX.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,9 @@ __device__ inline void cp_async_16(uint32_t shared_to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_to), "l"(from) : "memory");
 }
 
-__device__ inline void cp_async_commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Waits until at most kPending of this thread's groups are unfinished.
-template <int kPending>
-__device__ inline void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+// Arrives at a barrier (counted at its initialisation) when this thread's copies so far are done.
+__device__ inline void cp_async_arrive(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 }  // namespace octavo::backends::cuda

@@ -1,148 +1,45 @@
-// Paged decode attention: the kernel, for any way of copying (decode_stream.cuh). A block takes a
-// split of a sequence for one kv head and 8 or 16 query rows of its group. Its warps take tiles in
-// turn, each with its own stream, softmax and output, and meet only at the end of the split, in
-// shared memory. The block that finishes the last split of a sequence merges them all, in order.
+// Paged decode attention: the kernel, for any way of copying. An item is a split of a sequence for
+// one kv head and 8 or 16 query rows of its group. In a block two warps copy (decode_stream.cuh);
+// several compute (decode_math.cuh): they take an item's tiles in turn, each with its own softmax
+// and output; others merge what those found (decode_merge.cuh). They hand over through barriers
+// in shared memory, so that nobody waits for a latency of the others.
 #pragma once
 
+#include "backends/cuda/ptx/warpgroup.cuh"
+#include "backends/cuda/tile/decode_config.cuh"
 #include "backends/cuda/tile/decode_math.cuh"
-#include "backends/cuda/tile/decode_stream.cuh"
+#include "backends/cuda/tile/decode_merge.cuh"
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim_, int kValueBytes, int kHalves_, template <class, int> class Copies_,
-          int kWarps_, int kSharedBytes>
-struct DecodeConfig {
-  using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
-  template <class L, int kSlots>
-  using Copies = Copies_<L, kSlots>;
-  static constexpr int kHeadDim = kHeadDim_;
-  static constexpr int kHalves = kHalves_;
-  static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
-  static constexpr int kWarps = kWarps_;
-  static constexpr int kThreads = 32 * kWarps;
-
-  // Shared memory: the rings, then what blocks merge with.
-  static constexpr int kMergeBytes = kWarps * 8 * (kHeadDim + 2) * 4;
-  static constexpr int kSlots = (kSharedBytes - kMergeBytes - 1024) / (kWarps * Layout::kTileBytes);
-  static_assert(kSlots >= 2);
-  static constexpr int kRingBytes = kSlots * Layout::kTileBytes;
-  static constexpr int kBytes = kWarps * kRingBytes + kMergeBytes + kWarps * kSlots * 8 + 32;
-  using Stream = DecodeStream<Layout, Copies, kSlots, kWarps>;
-};
-
-// What warps, and later splits, are merged in: highest score, sum and four values of one row.
-struct PartialRow {
-  float highest = -INFINITY;
-  float sum = 0.0f;
-  float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
-
-  __device__ void add(float2 stats, float4 more) {
-    const float top = fmaxf(highest, stats.x);
-    if (top == -INFINITY) return;
-    const float mine = exp2_approx(highest - top), theirs = exp2_approx(stats.x - top);
-    highest = top;
-    sum = sum * mine + stats.y * theirs;
-    values.x = values.x * mine + more.x * theirs;
-    values.y = values.y * mine + more.y * theirs;
-    values.z = values.z * mine + more.z * theirs;
-    values.w = values.w * mine + more.w * theirs;
-  }
-};
-
-// The query rows of an item and which keys they see. A row is a token and a head of the group; rows
-// past the item's last repeat it.
-struct ItemRows {
-  const DecodeKernelArgs& launch;
-  const DecodeItem& item;
-  int first;  // of the item's rows, among the sequence's
-  int count;  // at most `tile_rows`; may be 0 or less
-
-  __device__ ItemRows(const DecodeKernelArgs& kernel_args, const DecodeItem& of, int tile_rows)
-      : launch(kernel_args),
-        item(of),
-        first(of.row_tile * tile_rows),
-        count(min(tile_rows, of.num_rows)) {}
-
-  __device__ int token(int row) const { return launch.group.divide(first + min(row, count - 1)); }
-  __device__ int head(int row) const {
-    return item.kv_head * launch.group.divisor() +
-           launch.group.remainder(first + min(row, count - 1));
-  }
-  __device__ int position(int row) const {
-    return item.work.num_keys - item.work.q_len + token(row);
-  }
-  __device__ int lowest_key(int row) const {
-    return decode_lowest_key(position(row), launch.args.window_left, launch.args.chunk);
-  }
-  __device__ int highest_key(int row) const {
-    const int last = item.work.end - 1;
-    return launch.args.window_right < 0 ? last : min(last, position(row));
-  }
-};
-
+// The warps that compute.
 template <class Config>
-class DecodeBlock {
+class DecodeWarp {
   using Layout = typename Config::Layout;
-  using Stream = typename Config::Stream;
+  using Pipe = typename Config::Pipe;
   static constexpr int kHalves = Config::kHalves;
-  static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
 
  public:
-  __device__ DecodeBlock(const DecodeKernelArgs& launch, float4* merge, float2* stats, int* flag)
-      : launch_(launch), args_(launch.args), merge_(merge), stats_(stats), flag_(flag) {}
+  // `values`: what this warp hands over, [rows, head_dim / 4] of float4.
+  __device__ DecodeWarp(const DecodeKernelArgs& launch, char* ring, char* values,
+                        DecodeShared<Config>& shared)
+      : launch_(launch), args_(launch.args), ring_(ring), values_(values), shared_(shared) {}
 
-  // All tiles of this warp. An item is loaded anew wherever it is needed, which keeps it out of the
-  // registers of the inner loop.
-  __device__ void attend(int index, Stream& stream) {
-    const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(launch_, item, Config::kTileRows);
-    load_rows(rows);
-    const TileLimits limits(rows);
-    const int begin = item.work.begin;
-    const int tiles = Stream::num_tiles(item, warp_);
-    for (int tile = 0; tile < tiles; ++tile) {
-      const int token = Stream::tile_token(begin, warp_, tile);
-      Scores<Layout, kHalves> s;
-      score_tile<Layout, kHalves>(s, rows_, stream.take());
-      stream.give_back();
-      scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
-      if (!limits.all_see(token)) mask_tile(s, token, index);
-      softmax_tile<Layout, kHalves>(s, rows_);
-      char* values = stream.take();
-      if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
-      add_value_tile<Layout, kHalves>(rows_, s, values);
-      stream.give_back();
-      stream.fill();
-    }
-  }
-
-  // The warps' results become the block's: written to `out`, or a partial result.
-  // `publish` runs in every thread before the first barrier.
-  template <class Publish>
-  __device__ void finish(int index, Publish publish) {
-    const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(launch_, item, Config::kTileRows);
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const int count = min(8, rows.count - 8 * half);
-      write_warp(half, count);
-      if (half == 0) publish();
-      __syncthreads();
-      for (int i = thread_; i < count * kVectors; i += Config::kThreads) {
-        const int row = i / kVectors, vector = i % kVectors;
-        PartialRow total;
-        for (int warp = 0; warp < Config::kWarps; ++warp) {
-          total.add(stats_[warp * 8 + row], merge_[merge_index(warp, row, vector)]);
-        }
-        if (item.work.num_splits == 1) {
-          write_out(rows, 8 * half + row, vector, total);
-        } else {
-          write_partial(index, 8 * half + row, vector, total);
-        }
+  __device__ void run() {
+    pdl_wait();
+    for (uint32_t ordinal = 0;; ++ordinal) {
+      const DecodeItem& item = shared_.pipe.wait_item(ordinal);
+      if (item.index < 0) break;
+      const ItemRows rows(launch_, item, Config::kTileRows);
+      attend(rows);
+      mbarrier_wait(shared_address(&shared_.merge_empty), (ordinal & 1) ^ 1);
+      hand_over(rows.count);
+      __syncwarp();
+      if (lane_ == 0) {
+        mbarrier_arrive(shared_address(&shared_.merge_full));
+        shared_.pipe.give_back_item(ordinal);
       }
-      __syncthreads();
     }
-    if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(index, rows);
   }
 
  private:
@@ -165,22 +62,45 @@ class DecodeBlock {
     }
   };
 
+  // This warp's tiles of the item: every kWarps-th.
+  __device__ void attend(const ItemRows& rows) {
+    load_rows(rows);
+    const TileLimits limits(rows);
+    Pipe& pipe = shared_.pipe;
+    const int begin = rows.item.work.begin;
+    const int tiles = Pipe::num_tiles(rows.item);
+    const uint32_t first = first_tile_;
+    first_tile_ += static_cast<uint32_t>(tiles);
+    for (int i = warp_; i < tiles; i += Config::kWarps) {
+      const int token = begin + i * Layout::kTileTokens;
+      const uint32_t tile = first + static_cast<uint32_t>(i);
+      Scores<Layout, kHalves> s;
+      pipe.wait_tile(kKeys, tile);
+      score_tile<Layout, kHalves>(s, rows_, ring_ + Pipe::offset(kKeys, tile));
+      pipe.give_back_tile(kKeys, tile);
+      scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
+      if (!limits.all_see(token)) mask_tile(s, token);
+      softmax_tile<Layout, kHalves>(s, rows_);
+      pipe.wait_tile(kValues, tile);
+      char* values = ring_ + Pipe::offset(kValues, tile);
+      if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
+      add_value_tile<Layout, kHalves>(rows_, s, values);
+      pipe.give_back_tile(kValues, tile);
+    }
+  }
+
   // Scores of keys that a row does not see become -infinity.
-  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token, int index) const {
-    const DecodeItem item = load_item(launch_, index);
-    const ItemRows rows(launch_, item, Config::kTileRows);
+  __device__ void mask_tile(Scores<Layout, kHalves>& s, int token) const {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int row = 8 * half + 2 * (lane_ % 4) + i;
-        const int lowest = rows.lowest_key(row) - token;
-        const int highest = rows.highest_key(row) - token;
+        const int2 seen = shared_.seen[warp_][8 * half + 2 * (lane_ % 4) + i];
 #pragma unroll
         for (int group = 0; group < Layout::kTokenGroups; ++group) {
-          const int key = Layout::token(group, lane_ / 4);
+          const int key = token + Layout::token(group, lane_ / 4);
           float& score = s[group / 2][half][group % 2 * 2 + i];
-          if (key < lowest || key > highest) score = -INFINITY;
+          if (key < seen.x || key > seen.y) score = -INFINITY;
         }
       }
     }
@@ -188,6 +108,10 @@ class DecodeBlock {
 
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
+    if (lane_ < 8 * kHalves) {
+      shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
+    }
+    __syncwarp();
     rows_.clear();
     float scale = args_.scale * kLog2E;
     if (args_.k_scale != nullptr) scale *= args_.k_scale[item.kv_head * args_.scale_stride];
@@ -212,151 +136,72 @@ class DecodeBlock {
                      row % Layout::kSlabTokens * Layout::kRowBytes + i % kChunks * 16;
       *reinterpret_cast<uint4*>(tile + at) = {0, 0, 0, 0};
     }
-    Stream::fence();
+    Config::Copies::fence();
     __syncwarp();
   }
 
-  // Vectors of a row change places so that neither writing nor reading meets a bank twice.
-  __device__ static int merge_index(int warp, int row, int vector) {
-    const int pair = row / 2;
-    const int swap = Layout::kSpanValues == 16 ? pair : pair % 2 + pair / 2 * 4;
-    return (warp * 8 + row) * kVectors + (vector ^ swap);
-  }
-
-  __device__ void write_warp(int half, int count) {
+  __device__ void hand_over(int count) {
     const int g = lane_ / 4, q = lane_ % 4;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = 2 * q + i;
-      float sum = rows_.sum[half][i];
-      for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
-      if (row >= count) continue;
-      if (g == 0) stats_[warp_ * 8 + row] = {rows_.highest[half][i], sum};
+    for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
-      for (int group = 0; group < Layout::kDimGroups; group += 4) {
-        const auto& low = rows_.out[half][group / 2];
-        const auto& high = rows_.out[half][group / 2 + 1];
-        merge_[merge_index(warp_, row, Layout::out_dim(group, g) / 4)] = {low[i], low[2 + i],
-                                                                          high[i], high[2 + i]};
-      }
-    }
-  }
-
-  __device__ void write_out(const ItemRows& rows, int row, int vector, const PartialRow& total) {
-    const DecodeItem& item = rows.item;
-    const int token = item.work.q_row + rows.token(row);
-    const int head = rows.head(row);
-    float sum = total.sum;
-    if (args_.sinks != nullptr && sum > 0.0f) {
-      sum += exp2_approx(args_.sinks[head] * kLog2E - total.highest);
-    }
-    float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
-    if (args_.v_scale != nullptr) factor *= args_.v_scale[item.kv_head * args_.scale_stride];
-    const __nv_bfloat162 low =
-        __floats2bfloat162_rn(total.values.x * factor, total.values.y * factor);
-    const __nv_bfloat162 high =
-        __floats2bfloat162_rn(total.values.z * factor, total.values.w * factor);
-    const int64_t at = static_cast<int64_t>(token) * args_.num_heads + head;
-    static_cast<uint2*>(args_.out)[at * kVectors + vector] = {
-        *reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high)};
-    if (vector == 0 && args_.lse != nullptr) {
-      args_.lse[static_cast<int64_t>(head) * args_.num_tokens + token] =
-          total.sum > 0.0f ? kLn2 * (total.highest + log2f(total.sum)) : -INFINITY;
-    }
-  }
-
-  __device__ void write_partial(int index, int row, int vector, const PartialRow& total) {
-    const int64_t at = static_cast<int64_t>(index) * Config::kTileRows + row;
-    reinterpret_cast<float4*>(launch_.workspace.partial_values)[at * kVectors + vector] =
-        total.values;
-    if (vector == 0) {
-      reinterpret_cast<float2*>(launch_.workspace.partial_stats)[at] = {total.highest, total.sum};
-    }
-  }
-
-  // The counter wraps to 0 at the last arrival, ready for the next launch.
-  __device__ bool is_last_split(const DecodeItem& item) {
-    if (thread_ == 0) {
-      uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
-                           item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
-      const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-      __threadfence();
-      *flag_ = atomicInc(arrivals, last) == last;
-      __threadfence();
-    }
-    __syncthreads();
-    return *flag_ != 0;
-  }
-
-  __device__ void merge_splits(int index, const ItemRows& rows) {
-    constexpr int kAtOnce = 8;  // loads in flight
-    const DecodeWork& work = rows.item.work;
-    const int stride = launch_.heads.divisor();
-    const int first = index - work.split * stride;
-    const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
-    const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
-    for (int i = thread_; i < min(rows.count, 8 * kHalves) * kVectors; i += Config::kThreads) {
-      const int row = i / kVectors, vector = i % kVectors;
-      PartialRow total;
-      for (int split = 0; split < work.num_splits; split += kAtOnce) {
-        float4 more[kAtOnce];
-        float2 more_stats[kAtOnce];
+      for (int i = 0; i < 2; ++i) {
+        const int row = 8 * half + 2 * q + i;
+        float sum = rows_.sum[half][i];
+        for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
+        if (row >= count) continue;
+        if (g == 0) shared_.stats[warp_][row] = {rows_.highest[half][i], sum};
+        if (rows_.highest[half][i] == -INFINITY) continue;
 #pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const int s = min(split + j, work.num_splits - 1);
-          const int64_t at = static_cast<int64_t>(first + s * stride) * Config::kTileRows + row;
-          more_stats[j] = __ldcg(stats + at);
-          more[j] = __ldcg(values + at * kVectors + vector);
-        }
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          if (split + j < work.num_splits) total.add(more_stats[j], more[j]);
+        for (int group = 0; group < Layout::kDimGroups; group += 4) {
+          const auto& low = rows_.out[half][group / 2];
+          const auto& high = rows_.out[half][group / 2 + 1];
+          const int to = merge_index<Layout>(row, Layout::out_dim(group, g) / 4);
+          reinterpret_cast<float4*>(values_)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
         }
       }
-      write_out(rows, row, vector, total);
     }
   }
 
   const DecodeKernelArgs& launch_;
   const DecodeArgs& args_;
-  float4* merge_;  // [warps, 8, kVectors]
-  float2* stats_;  // [warps, 8]
-  int* flag_;
-  int thread_ = static_cast<int>(threadIdx.x);
-  int warp_ = thread_ / 32;
-  int lane_ = thread_ % 32;
+  char* ring_;
+  char* values_;
+  DecodeShared<Config>& shared_;
+  int warp_ = static_cast<int>(threadIdx.x) / 32;
+  int lane_ = static_cast<int>(threadIdx.x) % 32;
+  uint32_t first_tile_ = 0;  // of the next item
   DecodeRows<Layout, kHalves> rows_;
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, 1)
+__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
-  extern __shared__ __align__(128) char shared[];
-  char* merge = shared + Config::kWarps * Config::kRingBytes;
-  auto* stats = reinterpret_cast<float2*>(merge + Config::kWarps * 8 * Config::kHeadDim * 4);
-  auto* barriers = reinterpret_cast<uint64_t*>(merge + Config::kMergeBytes);
-  auto* mailbox = reinterpret_cast<int*>(barriers + Config::kWarps * Config::kSlots);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int warp = thread / 32;
+  using Layout = typename Config::Layout;
+  using Copies = typename Config::Copies;
+  using Pipe = typename Config::Pipe;
+  extern __shared__ __align__(128) char ring[];
+  __shared__ DecodeShared<Config> shared;
+  static_assert(Config::kDynamicBytes + sizeof(shared) <= Config::kSharedBytes);
+  constexpr int kProducer = Config::kWarps + Config::kMergeWarps;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  char* values = ring + Config::Pipe::kRingBytes;
 
   pdl_launch_next();
-  DecodeItems items(launch, mailbox);
-  typename Config::Stream stream(launch, items, shared + warp * Config::kRingBytes,
-                                 barriers + warp * Config::kSlots);
-  stream.allow(1);
-  stream.fill();
-  stream.wait_for_previous();
-  DecodeBlock<Config> block(launch, reinterpret_cast<float4*>(merge), stats, mailbox + 4);
-  for (int ordinal = 0;; ++ordinal) {
-    const int index = items.at(ordinal);
-    if (index < 0) break;
-    if (thread == 0) items.draw();
-    block.attend(index, stream);
-    block.finish(index, [&] {
-      if (thread == 0) items.publish(ordinal);
-    });
-    stream.allow(ordinal + 2);
-    stream.fill();
+  if (threadIdx.x == 0) shared.init();
+  __syncthreads();
+  if (warp < Config::kWarps) {
+    if constexpr (Config::kMovesRegisters) setmaxnreg_increase<152>();
+    DecodeWarp<Config>(launch, ring, values + warp * Config::kWarpValueBytes, shared).run();
+  } else {
+    if constexpr (Config::kMovesRegisters) setmaxnreg_decrease<104>();
+    if (warp < kProducer) {
+      DecodeMerger<Config>(launch, values, shared).run();
+    } else if (warp == kProducer) {
+      DecodeProducer<Layout, Copies, Pipe, kKeys>(launch, shared.pipe, ring).run();
+    } else {
+      DecodeProducer<Layout, Copies, Pipe, kValues>(launch, shared.pipe, ring).run();
+    }
   }
 }
 

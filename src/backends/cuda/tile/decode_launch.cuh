@@ -14,14 +14,14 @@ int resident_blocks() {
   static const int blocks = [] {
     int device = 0, multiprocessors = 0, each = 0;
     const auto kernel = attention_decode_kernel<Config>;
-    check_cuda(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kBytes),
-        "cudaFuncSetAttribute");
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    Config::kDynamicBytes),
+               "cudaFuncSetAttribute");
     check_cuda(cudaGetDevice(&device), "cudaGetDevice");
     check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                "cudaDeviceGetAttribute");
     check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads,
-                                                             Config::kBytes),
+                                                             Config::kDynamicBytes),
                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     return multiprocessors * each;
   }();
@@ -36,7 +36,7 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(resident_blocks<Config>()));
   config.blockDim = dim3(Config::kThreads);
-  config.dynamicSmemBytes = Config::kBytes;
+  config.dynamicSmemBytes = Config::kDynamicBytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = overlap ? 1 : 0;
@@ -44,32 +44,28 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
              "attention_decode");
 }
 
-template <int kHeadDim, int kValueBytes, template <class, int> class Copies, int kWarps,
-          int kSharedBytes>
+template <int kHeadDim, int kValueBytes, class Platform>
 void launch_decode_dim(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   const int rows = launch.args.max_q_len * (launch.args.num_heads / launch.args.num_kv_heads);
   if constexpr (decode_tile_rows(kHeadDim) > 8) {
     if (rows > 8) {
-      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Copies, kWarps, kSharedBytes>;
+      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Platform>;
       return launch_decode_kernel<Config>(launch, stream, overlap);
     }
   }
-  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Copies, kWarps, kSharedBytes>;
+  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Platform>;
   launch_decode_kernel<Config>(launch, stream, overlap);
 }
 
-template <int kValueBytes, template <class, int> class Copies, int kSharedBytes>
+template <int kValueBytes, class Platform>
 void launch_decode(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  // Two warps where four would have room for less than two half tiles each.
-  constexpr int kWideWarps = kValueBytes == 2 && kSharedBytes < 200 * 1024 ? 2 : 4;
   switch (launch.args.head_dim) {
     case 64:
-      return launch_decode_dim<64, kValueBytes, Copies, 4, kSharedBytes>(launch, stream, overlap);
+      return launch_decode_dim<64, kValueBytes, Platform>(launch, stream, overlap);
     case 128:
-      return launch_decode_dim<128, kValueBytes, Copies, 4, kSharedBytes>(launch, stream, overlap);
+      return launch_decode_dim<128, kValueBytes, Platform>(launch, stream, overlap);
     default:
-      return launch_decode_dim<256, kValueBytes, Copies, kWideWarps, kSharedBytes>(launch, stream,
-                                                                                   overlap);
+      return launch_decode_dim<256, kValueBytes, Platform>(launch, stream, overlap);
   }
 }
 

@@ -294,18 +294,21 @@ __device__ inline void add_value_tile(DecodeRows<Layout, kHalves>& rows,
   const int g = lane / 4, q = lane % 4;
   const char* even = tile + Layout::token_offset(0, 2 * q) + Layout::span_offset(0, g);
   const char* odd = tile + Layout::token_offset(0, 2 * q + 1) + Layout::span_offset(0, g);
+  uint32_t p[Layout::kTokenGroups / 2][kHalves][2];
 #pragma unroll
   for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
-    uint32_t p[kHalves][2];
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      p[half][0] = transpose_8x8(pack<Layout>(s[step][half][0], s[step][half][1]));
-      p[half][1] = transpose_8x8(pack<Layout>(s[step][half][2], s[step][half][3]));
+      p[step][half][0] = transpose_8x8(pack<Layout>(s[step][half][0], s[step][half][1]));
+      p[step][half][1] = transpose_8x8(pack<Layout>(s[step][half][2], s[step][half][3]));
     }
+  }
+#pragma unroll
+  for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
 #pragma unroll
     for (int span = 0; span < Layout::kSpans; ++span) {
       const int at = step * 4 * Layout::kRowBytes + Layout::span_offset(span, 0);
-      add_values<Layout, kHalves>(rows, p, span, even + at, odd + at);
+      add_values<Layout, kHalves>(rows, p[step], span, even + at, odd + at);
     }
   }
 }

@@ -1,10 +1,9 @@
-// One warp's stream of keys and values: a ring of half tiles (the K of a tile, then its V) in
-// shared memory that belongs to the warp alone. As soon as a half tile has been read, the one that
-// the ring has room for next is asked for, across the ends of items: memory never waits for
-// arithmetic.
+// What feeds the decode kernel: two warps of a block, the producers, look up where keys and values
+// lie and have them copied into two rings of tiles in shared memory, as far ahead as the rings
+// allow and across the ends of items. The other warps know nothing of pages.
 //
-// Two ways to copy: BulkCopies (sm_90: a copy a slab, counted by a barrier a half tile) and
-// ThreadCopies (sm_80: 16 bytes a thread).
+// Two ways to copy: BulkCopies (sm_90: a copy a slab, counted in bytes by the tile's barrier) and
+// ThreadCopies (sm_80: 16 bytes a lane).
 #pragma once
 
 #include <cstdint>
@@ -19,270 +18,252 @@ namespace octavo::backends::cuda {
 
 inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
-// The work of item `item`: row tiles follow each other, then kv heads, so that blocks that run at
-// the same time read neighbouring memory.
+// The work of one item of the list.
 struct DecodeItem {
   DecodeWork work;
+  int index;  // of the item; -1: there are no more
   int kv_head;
   int row_tile;
   int num_rows;  // from the tile's first to the sequence's last; may be 0 or less
 };
 
-__device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int item) {
-  const int head = launch.heads.remainder(item);
-  DecodeItem result;
-  result.work = launch.workspace.work[launch.heads.divide(item)];
-  result.kv_head = launch.row_tiles.divide(head);
-  result.row_tile = launch.row_tiles.remainder(head);
-  result.num_rows = result.work.q_len * launch.group.divisor() -
-                    result.row_tile * decode_tile_rows(launch.args.head_dim);
-  return result;
+// Row tiles follow each other, then kv heads, so that blocks that run at the same time read
+// neighbouring memory.
+__device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int index) {
+  const int head = launch.heads.remainder(index);
+  DecodeItem item;
+  item.work = launch.workspace.work[launch.heads.divide(index)];
+  item.index = index;
+  item.kv_head = launch.row_tiles.divide(head);
+  item.row_tile = launch.row_tiles.remainder(head);
+  item.num_rows = item.work.q_len * launch.group.divisor() -
+                  item.row_tile * decode_tile_rows(launch.args.head_dim);
+  return item;
 }
 
-// The items of this block: two by its index, known from the start, then what tickets give. The
-// ticket of the item after next is drawn while an item is worked on.
-class DecodeItems {
- public:
-  __device__ DecodeItems(const DecodeKernelArgs& launch, int* mailbox)
-      : header_(launch.workspace.header), mailbox_(mailbox), num_items_(header_->num_items) {}
+// One copy a slab.
+template <class Layout>
+struct BulkCopies {
+  static constexpr int kArrivals = 1;  // at a tile's barrier
 
-  // Item `ordinal` of this block, or -1: there are no more.
-  __device__ int at(int ordinal) const {
-    const int block = static_cast<int>(blockIdx.x);
-    const int grid = static_cast<int>(gridDim.x);
-    const int item = ordinal < 2 ? block + ordinal * grid : mailbox_[ordinal % 4];
-    return item < num_items_ ? item : -1;
-  }
-
-  // By one thread, at the beginning of an item. Every block that has an item draws until it draws
-  // in vain, so the number of draws is known and the ticket counter can wrap to 0 at the last.
-  __device__ void draw() {
-    drawn_ = num_items_;
-    if (!more_) return;
-    const int grid = static_cast<int>(gridDim.x);
-    const int draws = max(0, num_items_ - 2 * grid) + min(num_items_, grid);
-    const uint32_t ticket = atomicInc(&header_->ticket, static_cast<uint32_t>(draws - 1));
-    drawn_ = 2 * grid + static_cast<int>(ticket);
-    more_ = drawn_ < num_items_;
-  }
-  // By the same thread, before a barrier of the block at the end of item `ordinal`.
-  __device__ void publish(int ordinal) { mailbox_[(ordinal + 2) % 4] = drawn_; }
-
- private:
-  DecodeHeader* header_;
-  int* mailbox_;  // [4] in shared memory
-  int num_items_;
-  int drawn_ = 0;
-  bool more_ = true;
-};
-
-// One copy a slab, by the lane that knows where the slab lies.
-template <class Layout, int kSlots>
-class BulkCopies {
- public:
-  static constexpr int kBarrierBytes = 8 * kSlots;
-
-  __device__ BulkCopies(uint32_t ring, uint32_t barriers) : ring_(ring), barriers_(barriers) {
-    if (threadIdx.x % 32 == 0) {
-      for (int slot = 0; slot < kSlots; ++slot) mbarrier_init(barriers_ + 8 * slot, 1);
-      mbarrier_fence_init();
-    }
-    __syncwarp();
-  }
-
-  // Lanes first .. first + slabs - 1 have `from`.
-  __device__ void put(int slot, const char* from, int first, int slabs) {
+  // `from`: lanes 0 .. slabs - 1 hold where the slabs lie.
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const uint32_t barrier = barriers_ + 8 * slot;
     if (lane == 0) mbarrier_arrive_expect(barrier, slabs * Layout::kSlabBytes);
     __syncwarp();
-    const int slab = lane - first;
-    if (slab >= 0 && slab < slabs) {
-      const uint32_t to = ring_ + slot * Layout::kTileBytes + slab * Layout::kSlabStride;
-      bulk_copy(to, from, Layout::kSlabBytes, barrier);
+    if (lane < slabs) {
+      bulk_copy(tile + lane * Layout::kSlabStride, from, Layout::kSlabBytes, barrier);
     }
   }
 
-  __device__ void wait(int slot, uint32_t parity, int) {
-    mbarrier_wait(barriers_ + 8 * slot, parity);
-  }
-
-  // After ordinary writes into the ring.
+  // After ordinary writes to a tile, before it is given back.
   __device__ static void fence() { bulk_copy_fence(); }
-
- private:
-  uint32_t ring_, barriers_;
 };
 
 // Every lane copies 16 bytes at a time, neighbours side by side.
-template <class Layout, int kSlots>
-class ThreadCopies {
- public:
-  static constexpr int kBarrierBytes = 0;
+template <class Layout>
+struct ThreadCopies {
+  static constexpr int kArrivals = 32;
 
-  __device__ ThreadCopies(uint32_t ring, uint32_t) : ring_(ring) {}
-
-  __device__ void put(int slot, const char* from, int first, int slabs) {
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const uint32_t to = ring_ + slot * Layout::kTileBytes + 16 * lane;
-#pragma unroll 1
     for (int slab = 0; slab < slabs; ++slab) {
-      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), first + slab);
+      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), slab);
+      const uint32_t to = tile + slab * Layout::kSlabStride;
 #pragma unroll
-      for (int byte = 0; byte < Layout::kSlabBytes; byte += 512) {
-        cp_async_16(to + slab * Layout::kSlabStride + byte,
-                    reinterpret_cast<const char*>(address) + byte + 16 * lane);
+      for (int byte = 16 * lane; byte < Layout::kSlabBytes + 16 * lane; byte += 512) {
+        cp_async_16(to + byte, reinterpret_cast<const char*>(address) + byte);
       }
     }
-    cp_async_commit();
-  }
-
-  // `filled`: half tiles asked for and not yet given back, the awaited one included.
-  __device__ void wait(int, uint32_t, int filled) {
-    if (filled == kSlots) {
-      cp_async_wait<kSlots - 1>();
-    } else {
-      cp_async_wait<0>();
-    }
-    __syncwarp();
+    cp_async_arrive(barrier);
   }
 
   __device__ static void fence() {}
-
- private:
-  uint32_t ring_;
 };
 
-template <class Layout, template <class, int> class Copies, int kSlots, int kWarps>
-class DecodeStream {
- public:
-  __device__ DecodeStream(const DecodeKernelArgs& launch, const DecodeItems& items, char* ring,
-                          uint64_t* barriers)
-      : launch_(launch),
-        items_(items),
-        ring_(ring),
-        copies_(shared_address(ring), shared_address(barriers)),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32) {}
+enum TileKind { kKeys, kValues };
 
-  // Items up to this ordinal may be asked for.
-  __device__ void allow(int last_ordinal) { last_ordinal_ = last_ordinal; }
+// The rings in shared memory and the items that have been announced. Tiles and items are counted
+// from the start of the kernel; `full` barriers complete when a tile has arrived or an item is
+// announced, `empty` ones when nobody needs it any more.
+template <class Layout, int kStages_>
+struct DecodePipe {
+  static constexpr int kStages = kStages_;
+  static constexpr int kItems = 4;
+  static constexpr int kRingBytes = 2 * kStages * Layout::kTileBytes;
 
-  // Waits for the kernel before, once. Until then only what earlier steps wrote is asked for.
-  __device__ void wait_for_previous() {
-    if (previous_ended_) return;
-    pdl_wait();
-    previous_ended_ = true;
-  }
+  uint64_t full[2][kStages], empty[2][kStages];
+  uint64_t item_full[kItems], item_empty[kItems];
+  DecodeItem items[kItems];
 
-  // The oldest half tile, complete.
-  __device__ char* take() {
-    copies_.wait(take_slot_, take_parity_, filled_);
-    return ring_ + take_slot_ * Layout::kTileBytes;
-  }
-
-  // All lanes are done with it.
-  __device__ void give_back() {
-    __syncwarp();
-    --filled_;
-    if (++take_slot_ == kSlots) {
-      take_slot_ = 0;
-      take_parity_ ^= 1;
+  // By one thread; then a barrier of the block. `item_users`: how many give an item back.
+  __device__ void init(int tile_arrivals, int item_users) {
+    for (int i = 0; i < 2 * kStages; ++i) {
+      mbarrier_init(shared_address(&full[0][i]), static_cast<uint32_t>(tile_arrivals));
+      mbarrier_init(shared_address(&empty[0][i]), 1);
+    }
+    for (int i = 0; i < kItems; ++i) {
+      mbarrier_init(shared_address(&item_full[i]), 1);
+      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(item_users));
     }
   }
 
-  // Asks for all that the ring has room for and that is known.
-  __device__ void fill() {
-    while (filled_ < kSlots && (tile_ < num_tiles_ || open_next_item())) put_half_tile();
+  __device__ static int offset(TileKind kind, uint32_t tile) {  // in the rings
+    return (kind * kStages + static_cast<int>(tile % kStages)) * Layout::kTileBytes;
+  }
+  __device__ uint32_t full_barrier(TileKind kind, uint32_t tile) {
+    return shared_address(&full[kind][tile % kStages]);
+  }
+  __device__ uint32_t empty_barrier(TileKind kind, uint32_t tile) {
+    return shared_address(&empty[kind][tile % kStages]);
   }
 
-  __device__ static void fence() { Copies<Layout, kSlots>::fence(); }
+  __device__ void wait_room(TileKind kind, uint32_t tile) {
+    mbarrier_wait(empty_barrier(kind, tile), (tile / kStages & 1) ^ 1);
+  }
+  // A warp that takes every n-th tile may come while the stage still waits for the tile before it
+  // (copies end in any order), and the parity would deceive it. So it first waits until that one
+  // was given back. Nothing older can be missing if there are at least n stages.
+  __device__ void wait_tile(TileKind kind, uint32_t tile) {
+    wait_room(kind, tile);
+    mbarrier_wait(full_barrier(kind, tile), tile / kStages & 1);
+  }
+  // By a whole warp, after its last read.
+  __device__ void give_back_tile(TileKind kind, uint32_t tile) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty_barrier(kind, tile));
+  }
 
-  // How many tiles of an item a warp takes: every kWarps-th.
-  __device__ static int num_tiles(const DecodeItem& item, int warp) {
+  __device__ const DecodeItem& wait_item(uint32_t ordinal) {
+    mbarrier_wait(shared_address(&item_full[ordinal % kItems]), ordinal / kItems & 1);
+    return items[ordinal % kItems];
+  }
+  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each user
+    mbarrier_arrive(shared_address(&item_empty[ordinal % kItems]));
+  }
+  // By a whole warp.
+  __device__ void announce(uint32_t ordinal, const DecodeItem& item) {
+    mbarrier_wait(shared_address(&item_empty[ordinal % kItems]), (ordinal / kItems & 1) ^ 1);
+    if (threadIdx.x % 32 == 0) {
+      items[ordinal % kItems] = item;
+      mbarrier_arrive(shared_address(&item_full[ordinal % kItems]));
+    }
+    __syncwarp();
+  }
+
+  __device__ static int num_tiles(const DecodeItem& item) {
     if (item.num_rows <= 0) return 0;
-    const int count = item.work.end - item.work.begin;
-    const int tiles = (count + Layout::kTileTokens - 1) / Layout::kTileTokens;
-    return max(0, tiles - warp + kWarps - 1) / kWarps;
+    return (item.work.end - item.work.begin + Layout::kTileTokens - 1) / Layout::kTileTokens;
   }
-  // The first token of one of them; `begin`: the item's.
-  __device__ static int tile_token(int begin, int warp, int tile) {
-    return begin + (warp + tile * kWarps) * Layout::kTileTokens;
+};
+
+// One warp's work: the keys, and with them the choice of items; or the values of the same items.
+template <class Layout, class Copies, class Pipe, TileKind kKind>
+class DecodeProducer {
+ public:
+  __device__ DecodeProducer(const DecodeKernelArgs& launch, Pipe& pipe, const char* ring)
+      : launch_(launch),
+        pipe_(pipe),
+        ring_(shared_address(ring)),
+        cache_(static_cast<const char*>(kKind == kKeys ? launch.args.k : launch.args.v)),
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void run() {
+    if constexpr (kKind == kKeys) {
+      run_keys();
+    } else {
+      run_values();
+    }
   }
 
  private:
   static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
 
-  __device__ bool open_next_item() {
-    while (tile_ == num_tiles_) {
-      if (ordinal_ == last_ordinal_) return false;
-      const int item = items_.at(++ordinal_);
-      if (item < 0) {
-        last_ordinal_ = --ordinal_;
-        return false;
+  // The first item of a block is known from its index, the others are drawn.
+  __device__ void run_keys() {
+    const int num_items = launch_.workspace.header->num_items;
+    int index = static_cast<int>(blockIdx.x);
+    uint32_t ordinal = 0;
+    for (; index < num_items; ++ordinal) {
+      const DecodeItem item = load_item(launch_, index);
+      pipe_.announce(ordinal, item);
+      if (ordinal == 0) {
+        put_item<true>(item);
+        pdl_wait();
+        index = drawn(draw(num_items));
+      } else {
+        const uint32_t ticket = draw(num_items);  // on its way meanwhile
+        put_item<false>(item);
+        index = drawn(ticket);
       }
-      open_item(load_item(launch_, item));
     }
-    return true;
+    DecodeItem end = {};
+    end.index = -1;
+    pipe_.announce(ordinal, end);
   }
 
-  __device__ void open_item(const DecodeItem& item) {
-    seq_ = item.work.seq;
-    begin_ = item.work.begin;
-    end_ = item.work.end;
-    written_by_previous_ = item.work.num_keys - item.work.q_len;
-    kv_head_ = item.kv_head;
-    tile_ = 0;
-    num_tiles_ = num_tiles(item, warp_);
+  __device__ void run_values() {
+    for (uint32_t ordinal = 0;; ++ordinal) {
+      const DecodeItem item = pipe_.wait_item(ordinal);
+      __syncwarp();
+      if (lane_ == 0) pipe_.give_back_item(ordinal);
+      if (item.index < 0) break;
+      if (ordinal == 0) {
+        put_item<true>(item);
+        pdl_wait();
+      } else {
+        put_item<false>(item);
+      }
+    }
   }
 
-  // Each lane looks up one slab of the next tiles: lane / 4 the tile, lane % 4 the slab.
-  __device__ void find_slabs() {
-    const int token =
-        tile_token(begin_, warp_, tile_ + lane_ / 4) + lane_ % 4 * Layout::kSlabTokens;
-    if (token >= end_) return;
+  // Every block that has an item draws until it draws in vain: as many draws as there are items, at
+  // the last of which the counter wraps to 0.
+  __device__ uint32_t draw(int num_items) {
+    if (lane_ != 0) return 0;
+    return atomicInc(&launch_.workspace.header->ticket, static_cast<uint32_t>(num_items - 1));
+  }
+  __device__ static int drawn(uint32_t ticket) {
+    return static_cast<int>(gridDim.x + __shfl_sync(kAllLanes, ticket, 0));
+  }
+
+  // kEarly: the kernel before may still run. It is waited for where it may write a tile's keys and
+  // values.
+  template <bool kEarly>
+  __device__ void put_item(const DecodeItem& item) {
+    const DecodeWork& work = item.work;
+    const int num_tiles = Pipe::num_tiles(item);
+    int64_t offset = 0;
+    for (int tile = 0; tile < num_tiles; ++tile, ++next_tile_) {
+      const int token = work.begin + tile * Layout::kTileTokens;
+      if (tile % kTilesAtOnce == 0) offset = find_slab(item, token);
+      const int slabs = min(4, (work.end - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
+      const auto from = __shfl_sync(kAllLanes, offset, tile % kTilesAtOnce * 4 + lane_ % 4);
+      pipe_.wait_room(kKind, next_tile_);
+      if (kEarly && token + Layout::kTileTokens > work.num_keys - work.q_len) pdl_wait();
+      Copies::put(ring_ + Pipe::offset(kKind, next_tile_), pipe_.full_barrier(kKind, next_tile_),
+                  cache_ + from, slabs);
+    }
+  }
+
+  // Where the slab of this lane lies in the cache: of the tiles from `token` on, 4 lanes a tile.
+  __device__ int64_t find_slab(const DecodeItem& item, int token) {
     const DecodeArgs& args = launch_.args;
-    const int64_t block =
-        args.block_table[seq_ * args.block_table_stride + launch_.block_size.divide(token)];
-    offset_ = ((block * args.num_kv_heads + kv_head_) * args.block_size +
-               launch_.block_size.remainder(token)) *
-              Layout::kRowBytes;
-  }
-
-  __device__ void put_half_tile() {
-    if (!values_next_ && tile_ % kTilesAtOnce == 0) find_slabs();
-    const int token = tile_token(begin_, warp_, tile_);
-    const int slabs = min(4, (end_ - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
-    if (!previous_ended_ && token + Layout::kTileTokens > written_by_previous_) {
-      wait_for_previous();  // it may write keys and values of this tile
-    }
-    const void* cache = values_next_ ? launch_.args.v : launch_.args.k;
-    copies_.put(put_slot_, static_cast<const char*>(cache) + offset_, tile_ % kTilesAtOnce * 4,
-                slabs);
-    if (++put_slot_ == kSlots) put_slot_ = 0;
-    ++filled_;
-    if (values_next_) ++tile_;
-    values_next_ = !values_next_;
+    token += lane_ * Layout::kSlabTokens;
+    if (token >= item.work.end) return 0;
+    const int64_t block = args.block_table[item.work.seq * args.block_table_stride +
+                                           launch_.block_size.divide(token)];
+    return ((block * args.num_kv_heads + item.kv_head) * args.block_size +
+            launch_.block_size.remainder(token)) *
+           Layout::kRowBytes;
   }
 
   const DecodeKernelArgs& launch_;
-  const DecodeItems& items_;
-  char* ring_;
-  Copies<Layout, kSlots> copies_;
-  int lane_, warp_;
-
-  int put_slot_ = 0, take_slot_ = 0, filled_ = 0;
-  uint32_t take_parity_ = 0;
-
-  // The next half tile to ask for.
-  int ordinal_ = -1, last_ordinal_ = -1;
-  int seq_ = 0, kv_head_ = 0;
-  int begin_ = 0, end_ = 0;
-  int written_by_previous_ = 0;  // keys from here on
-  int tile_ = 0, num_tiles_ = 0;
-  bool values_next_ = false;
-  bool previous_ended_ = false;
-  int64_t offset_ = 0;  // of this lane's slab in the cache
+  Pipe& pipe_;
+  uint32_t ring_;
+  const char* cache_;
+  int lane_;
+  uint32_t next_tile_ = 0;
 };
 
 }  // namespace octavo::backends::cuda
