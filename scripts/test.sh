@@ -75,8 +75,11 @@ clang_tidy() {
   head=$(git rev-parse HEAD)
   base=$(git merge-base HEAD main 2>/dev/null) || base=$head
   [[ $base != "$head" ]] || base=$(git rev-list -1 --before='24 hours ago' HEAD)
-  [[ $base != "$head" ]] || base=$(git rev-parse --quiet --verify HEAD~1 || true)
-  [[ -n $base ]] || base=$(git hash-object -t tree /dev/null) # all of it is new
+  [[ -n $base && $base != "$head" ]] || base=$(git rev-parse --quiet --verify HEAD~1 || true)
+  if [[ -z $base ]]; then
+    echo "a single commit does not tell what changed: skipped"
+    return 0
+  fi
   mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- \
     'src/*.cpp' ':!src/backends/cuda')
   [[ ${#files[@]} -gt 0 ]] || return 0

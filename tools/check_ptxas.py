@@ -20,8 +20,8 @@ from pathlib import Path
 
 # A hot kernel, by a part of its (mangled) name, and what its code must hold.
 HOT_KERNELS = {
-    r"attention_decode_kernel.*BulkCopies": ("HMMA", "UBLKCP"),
-    r"attention_decode_kernel.*ThreadCopies": ("HMMA", "LDGSTS"),
+    r"attention_decode_kernel.*HopperDecode": ("HMMA", "UBLKCP"),
+    r"attention_decode_kernel.*PortableDecode": ("HMMA", "LDGSTS"),
     r"attention_prefill_kernel|prefill_kernel": ("HGMMA",),
     r"wgmma_probe_kernel": ("HGMMA",),
 }
@@ -83,7 +83,7 @@ def disassemble(path):
 # --- the gate proves itself --------------------------------------------------------------------
 
 GOOD_SASS = """
-\t\tFunction : _Z23attention_decode_kernelI12DecodeConfigI10BulkCopiesE
+\t\tFunction : _Z23attention_decode_kernelI12DecodeConfigI12HopperDecodeE
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
         /*0020*/                   UBLKCP.S.G [UR4], [UR6], UR8 ;
@@ -105,7 +105,7 @@ BAD = (  # (log, sass, part of the finding)
 
 BAD_KERNEL = """
 // More values than registers, all needed at the end, and an index known only then.
-extern "C" __global__ void attention_decode_kernel_ThreadCopies(float* x, int n) {
+extern "C" __global__ void attention_decode_kernel_PortableDecode(float* x, int n) {
   float values[64];
   for (int i = 0; i < 64; ++i) values[i] = x[i * n];
   for (int i = 0; i < n; ++i) values[static_cast<int>(x[i]) & 63] += values[i & 63];

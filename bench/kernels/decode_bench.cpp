@@ -6,7 +6,8 @@
 //   decode_bench                        the table of docs/kernels.md
 //   decode_bench BATCHxCONTEXT ...      only these
 //   options before them: --fp8, --bf16, --portable, --serial (no overlap of launches),
-//                        --blocks N, --tokens N (DecodeSplits), --dim N, --heads N, --once
+//                        --blocks N, --enough N, --tokens N (DecodeSplits), --dim N, --heads N,
+//                        --once
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -172,6 +173,8 @@ void run(int argc, char** argv) {
       options.once = true;
     else if (text == "--blocks")
       options.splits.target_blocks = number();
+    else if (text == "--enough")
+      options.splits.enough_tokens = number();
     else if (text == "--tokens")
       options.splits.min_tokens = number();
     else if (text == "--dim")

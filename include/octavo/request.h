@@ -47,6 +47,9 @@ struct SamplingParams {
   std::optional<int32_t> prompt_logprobs;  // the same for the prompt's tokens
 };
 
+// Checks every number against its range; the error names the field.
+Status validate_sampling(const SamplingParams& params);
+
 struct Request {
   std::vector<TokenId> prompt_token_ids;  // not empty
   SamplingParams sampling;
@@ -97,7 +100,8 @@ struct Generation {
   std::vector<TokenLogprobs> prompt_logprobs;
 };
 
-// New text since the last call (may be empty) after each token. Return false to stop.
+// New text since the last call (may be empty), after each token and between the chunks of a long
+// prompt. Return false to stop.
 using OutputSink = std::function<bool(std::string_view text_delta)>;
 
 }  // namespace octavo

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/env.h"
+#include "base/utf8.h"
 
 namespace octavo {
 namespace {
@@ -28,7 +29,13 @@ spdlog::logger& logger() {
         "octavo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("octavo: %l: %v");
     const std::string level = env_string("OCTAVO_LOG");
-    created->set_level(level.empty() ? spdlog::level::warn : spdlog::level::from_str(level));
+    const spdlog::level::level_enum known = spdlog::level::from_str(level);
+    const bool valid = known != spdlog::level::off || level == "off";  // unknown names give off
+    created->set_level(valid && !level.empty() ? known : spdlog::level::warn);
+    if (!valid && !level.empty()) {
+      created->warn("OCTAVO_LOG is '{}', which must be debug, info, warning, error or off",
+                    printable(level));
+    }
     return created;
   }();
   return *instance;
@@ -41,7 +48,8 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view message) {
-  logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+  const std::string text = printable(message);
+  logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace octavo

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
+#include "base/format.h"
 
 namespace octavo {
 namespace {
@@ -35,12 +37,29 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 ThreadPool::ThreadPool(int num_threads) {
   OCTAVO_CHECK(num_threads >= 1);
   workers_.reserve(num_threads - 1);
-  for (int thread = 1; thread < num_threads; ++thread) {
-    workers_.emplace_back([this, thread] { worker_loop(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread) {
+      workers_.emplace_back([this, thread] { worker_loop(thread); });
+    }
+  } catch (...) {
+    stop_workers();
+    throw;
+  }
+}
+
+Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int num_threads) {
+  try {
+    return std::make_unique<ThreadPool>(num_threads);
+  } catch (const std::system_error& error) {
+    return resource_exhausted(format("cannot start {} threads: {}", num_threads, error.what()));
   }
 }
 
 ThreadPool::~ThreadPool() {
+  stop_workers();
+}
+
+void ThreadPool::stop_workers() {
   stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1);
   futex_wake_all(epoch_);

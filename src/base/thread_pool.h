@@ -5,15 +5,20 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "octavo/status.h"
 
 namespace octavo {
 
 class ThreadPool {
  public:
-  // `num_threads` >= 1 counts the calling thread.
+  // `num_threads` >= 1 counts the calling thread. Throws std::system_error where the system refuses
+  // that many; `create` makes that an error value.
   explicit ThreadPool(int num_threads);
+  static Result<std::unique_ptr<ThreadPool>> create(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -38,6 +43,7 @@ class ThreadPool {
   using Task = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
   void run(int64_t n, int64_t grain, Task task, void* context);
+  void stop_workers();
   void worker_loop(int thread);
   void run_part(int thread) const;
   uint32_t wait_for_epoch(uint32_t seen);

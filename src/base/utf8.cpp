@@ -93,6 +93,20 @@ std::string utf8_replace_invalid(std::string_view text) {
   return out;
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : utf8_replace_invalid(text)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 size_t utf8_incomplete_suffix(std::string_view text) {
   const size_t longest = std::min<size_t>(3, text.size());
   for (size_t back = 1; back <= longest; ++back) {

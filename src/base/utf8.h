@@ -28,6 +28,10 @@ bool utf8_is_valid(std::string_view text);
 // The same text with each maximal invalid subpart replaced by U+FFFD.
 std::string utf8_replace_invalid(std::string_view text);
 
+// For messages: invalid UTF-8 becomes U+FFFD, control characters become \\xNN, so that text from a
+// file cannot steer a terminal or break a line.
+std::string printable(std::string_view text);
+
 // How many bytes at the end form the start of a character that is not complete yet (0 to 3). What a
 // stream must hold back; bytes that can never become valid are not counted.
 size_t utf8_incomplete_suffix(std::string_view text);

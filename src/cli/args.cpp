@@ -9,12 +9,22 @@
 namespace octavo::cli {
 namespace {
 
-// --max_tokens=5 -> --max-tokens=5: people write both.
-std::string with_dashes(std::string word) {
-  if (!word.starts_with("--")) return word;
-  const size_t end = std::min(word.find('='), word.size());
-  std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
-  return word;
+// The words of the command line with underscores in the names of known flags turned into dashes:
+// people write both. Values stay as they are.
+std::vector<std::string> normalize(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  bool is_value = false;  // of the flag before
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const size_t end = std::min(word.find('='), word.size());
+    std::string name = word.substr(0, end);
+    std::replace(name.begin(), name.end(), '_', '-');
+    const CLI::Option* option =
+        is_value || !name.starts_with("--") ? nullptr : app.get_option_no_throw(name);
+    words.push_back(option == nullptr ? word : name + word.substr(end));
+    is_value = option != nullptr && end == word.size() && option->get_items_expected_min() > 0;
+  }
+  return words;
 }
 
 }  // namespace
@@ -83,12 +93,8 @@ bool Args::given(const std::string& flag) const {
 }
 
 std::optional<int> Args::parse(int argc, const char* const* argv) {
-  std::vector<std::string> words;  // CLI11 wants them last to first
-  bool flags_end = false;
-  for (int i = 1; i < argc; ++i) {
-    flags_end |= std::string_view(argv[i]) == "--";
-    words.insert(words.begin(), flags_end ? argv[i] : with_dashes(argv[i]));
-  }
+  std::vector<std::string> words = normalize(impl_->app, argc, argv);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them last to first
   try {
     impl_->app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {

@@ -1,9 +1,11 @@
 // The chat in the terminal. Ctrl-C stops an answer, Ctrl-D leaves; the KV cache of earlier turns is
 // reused by the model.
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "base/format.h"
 #include "cli/generate_args.h"
@@ -19,9 +21,9 @@ constexpr const char* kHelp =
     "Ctrl-C          stop the answer\n"
     "Ctrl-D          leave\n";
 
-enum class ReadResult { kLine, kEnd, kInterrupted };
+enum class ReadResult { kLine, kEnd, kInterrupted, kError };
 
-// Lines of standard input by plain read(), so that Ctrl-C is noticed while waiting.
+// Lines of standard input, noticing Ctrl-C while waiting.
 class LineReader {
  public:
   ReadResult next(std::string& line) {
@@ -32,13 +34,23 @@ class LineReader {
         pending_.erase(0, newline + 1);
         return ReadResult::kLine;
       }
+      // In steps: a signal that comes just before poll() would otherwise wait for the next line.
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      constexpr int kStepMs = 100;
+      const bool ready = poll(&input, 1, kStepMs) > 0;
+      if (InterruptGuard::interrupted()) {
+        pending_.clear();
+        return ReadResult::kInterrupted;
+      }
+      if (!ready) continue;
       char buffer[4096];
       const ssize_t n = read(STDIN_FILENO, buffer, sizeof(buffer));
       if (n > 0) {
         pending_.append(buffer, static_cast<size_t>(n));
       } else if (n < 0 && errno == EINTR) {
-        pending_.clear();
-        return ReadResult::kInterrupted;
+        continue;
+      } else if (n < 0) {
+        return ReadResult::kError;
       } else if (pending_.empty()) {
         return ReadResult::kEnd;
       } else {
@@ -64,6 +76,10 @@ class Chat {
     while (true) {
       if (terminal) print_out("> ");
       const ReadResult result = reader_.next(line);
+      if (result == ReadResult::kError) {
+        print_error(format("cannot read standard input: {}", std::strerror(errno)));
+        return kExitFailed;
+      }
       if (result == ReadResult::kEnd) {
         if (terminal) print_out("\n");
         return kExitOk;

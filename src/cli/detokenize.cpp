@@ -42,7 +42,9 @@ int run_detokenize(int argc, const char* const* argv) {
   args.flag("--show-special", show_special, "print control tokens too");
   args.flag("--json", json, "print an object with text and pieces");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  const std::string list = with_commas(text_or_stdin(ids_text));
+  const auto content = text_or_stdin(ids_text);
+  if (!content.ok()) return fail(content.status());
+  const std::string list = with_commas(*content);
   std::vector<TokenId> ids;
   if (!list.empty()) {
     auto parsed = parse_token_ids(list, "IDS");

@@ -2,16 +2,17 @@
 
 #include <cstdio>
 
+#include "base/utf8.h"
 #include "cli/args.h"
 
 namespace octavo::cli {
 
 void print_error(std::string_view message) {
-  std::fprintf(stderr, "octavo: error: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "octavo: error: %s\n", printable(message).c_str());
 }
 
 void print_hint(std::string_view message) {
-  std::fprintf(stderr, "octavo: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "octavo: %s\n", printable(message).c_str());
 }
 
 int fail(const Status& status) {

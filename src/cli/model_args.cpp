@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "base/check.h"
@@ -107,11 +109,14 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text, const char
   }
 }
 
-std::string text_or_stdin(const std::string& argument) {
+Result<std::string> text_or_stdin(const std::string& argument) {
   if (argument != "-") return argument;
   std::string text;
   char buffer[65536];
   for (size_t n; (n = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0;) text.append(buffer, n);
+  if (std::ferror(stdin) != 0) {
+    return invalid_argument(format("cannot read standard input: {}", std::strerror(errno)));
+  }
   return text;
 }
 

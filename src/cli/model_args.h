@@ -34,6 +34,6 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text,
                                              const char* flag = "--token-ids");
 
 // The argument itself, or all of standard input where it is "-".
-std::string text_or_stdin(const std::string& argument);
+Result<std::string> text_or_stdin(const std::string& argument);
 
 }  // namespace octavo::cli

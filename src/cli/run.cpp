@@ -25,7 +25,7 @@ struct RunArgs {
 Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run) {
   if (run.has_token_ids) return parse_token_ids(run.token_ids);
   if (model.tokenizer() == nullptr) return model.tokenizer_status();
-  const std::string text = text_or_stdin(run.prompt);
+  const std::string text = OCTAVO_TRY(text_or_stdin(run.prompt));
   if (run.raw) return model.tokenizer()->encode(text, {});
   Conversation conversation(run.system);
   conversation.add("user", text);
@@ -134,6 +134,7 @@ int run_run(int argc, const char* const* argv) {
   Status usage = check(run);
   const auto sampling = sampling_args.params();
   if (usage.ok()) usage = sampling.status();
+  if (usage.ok()) usage = validate_sampling(*sampling);
   if (!usage.ok()) {
     print_error(usage.message());
     return kExitUsage;

@@ -28,7 +28,9 @@ int run_tokenize(int argc, const char* const* argv) {
   if (!path.ok()) return fail(path.status());
   const auto tokenizer = load_tokenizer(*path);
   if (!tokenizer.ok()) return fail(tokenizer.status());
-  const auto ids = (*tokenizer)->encode(text_or_stdin(text), {!no_add_special, parse_special});
+  const auto content = text_or_stdin(text);
+  if (!content.ok()) return fail(content.status());
+  const auto ids = (*tokenizer)->encode(*content, {!no_add_special, parse_special});
   if (!ids.ok()) return fail(ids.status());
   std::string line;
   if (json) {

@@ -59,7 +59,8 @@ void Generator::drop_sequence() {
   sequence_ = {};
 }
 
-Result<ops::Mat> Generator::compute_pending(const SamplingParams& sampling, Generation& result) {
+Result<ops::Mat> Generator::compute_pending(const SamplingParams& sampling, const OutputSink& sink,
+                                            Generation& result) {
   if (!runner_.blocks().grow(sequence_.block_table, sequence_.num_tokens())) {
     return resource_exhausted(
         format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
@@ -82,12 +83,14 @@ Result<ops::Mat> Generator::compute_pending(const SamplingParams& sampling, Gene
       }
     }
     if (last) return logits;
+    if (sink && !sink("")) return cancelled("the caller refused more");
   }
 }
 
-Result<TokenId> Generator::choose_token(const Request& request, LogitsProcessor& processor,
-                                        Sampler& sampler, Generation& result) {
-  const ops::Mat logits = OCTAVO_TRY(compute_pending(request.sampling, result));
+Result<TokenId> Generator::choose_token(const Request& request, const OutputSink& sink,
+                                        LogitsProcessor& processor, Sampler& sampler,
+                                        Generation& result) {
+  const ops::Mat logits = OCTAVO_TRY(compute_pending(request.sampling, sink, result));
   const std::span<const float> row = row_of(logits, logits.rows - 1);
   TokenId id = 0;
   if (processor.active()) {
@@ -134,8 +137,13 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
     return !sink || sink(text);
   };
   for (int64_t step = 0; step < max_tokens; ++step) {
-    const TokenId id = OCTAVO_TRY(choose_token(request, processor, sampler, result));
+    const auto chosen = choose_token(request, sink, processor, sampler, result);
     if (step == 0) first_token = now_seconds();
+    if (!chosen.ok() && chosen.status().code() == StatusCode::kCancelled) {
+      result.finish_reason = FinishReason::kAbort;
+      break;
+    }
+    const TokenId id = OCTAVO_TRY(chosen);
     if (is_stop_token(tokenizer_, request, id)) {
       result.finish_reason = FinishReason::kStop;
       result.stop_reason = format("token {}", id);
@@ -232,7 +240,8 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
     return invalid_argument(
         format("batch_size is {}, which must lie in 1..{}", batch_size, kMaxLogitRows));
   }
-  if (input_len < 1 || output_len < 1 || input_len + output_len > runner_.max_model_len()) {
+  if (input_len < 1 || output_len < 1 || input_len > runner_.max_model_len() ||
+      output_len > runner_.max_model_len() - input_len) {
     return invalid_argument(
         format("input_len {} and output_len {} must be positive and fit into "
                "the context of {} tokens",

@@ -30,11 +30,13 @@ class Generator {
 
   // Computes all pending tokens of sequence_ in chunks; logits of the last one. Where the prompt's
   // logprobs are asked for, they are added to `result` on the way.
-  Result<ops::Mat> compute_pending(const SamplingParams& sampling, Generation& result);
+  // `sink` is asked between chunks; its refusal is kCancelled.
+  Result<ops::Mat> compute_pending(const SamplingParams& sampling, const OutputSink& sink,
+                                   Generation& result);
 
   // The token after sequence_, by the request's rules; adds its logprobs.
-  Result<TokenId> choose_token(const Request& request, LogitsProcessor& processor, Sampler& sampler,
-                               Generation& result);
+  Result<TokenId> choose_token(const Request& request, const OutputSink& sink,
+                               LogitsProcessor& processor, Sampler& sampler, Generation& result);
 
   // Prefills all sequences, then decodes them together.
   Result<Model::LatencyRun> time_sequences(std::vector<Sequence>& sequences, int64_t output_len);

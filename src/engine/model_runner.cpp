@@ -33,7 +33,7 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
     return invalid_argument(format("threads is {}, which must lie in 0..1024", options.threads));
   }
   pool_ =
-      std::make_unique<ThreadPool>(options.threads == 0 ? available_threads() : options.threads);
+      OCTAVO_TRY(ThreadPool::create(options.threads == 0 ? available_threads() : options.threads));
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
   const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
   OCTAVO_CHECK(architecture != nullptr);

@@ -13,7 +13,7 @@ OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
 
 std::string OutputStream::push(TokenId id) {
   if (!detokenizer_) return "";
-  const std::string text = detokenizer_->push(id);
+  std::string text = detokenizer_->push(id);
   if (num_unfiltered_tokens_ > 0) {
     --num_unfiltered_tokens_;
     return text;

@@ -13,9 +13,6 @@
 
 namespace octavo::engine {
 
-// Checks every number against its range; the error names the field.
-Status validate_sampling(const SamplingParams& params);
-
 // The id of the largest logit. A NaN anywhere is an error, not a token.
 Result<TokenId> argmax(std::span<const float> logits);
 

@@ -13,7 +13,7 @@
 namespace octavo::formats {
 
 Result<std::shared_ptr<const MmapFile>> MmapFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return not_found(format("cannot open {}: {}", path, std::strerror(errno)));
   struct stat info {};
   Status error;

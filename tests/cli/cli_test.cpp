@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +66,38 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo("logits m.gguf --output x"), 2, "--token-ids");
   expect_failure(octavo("inspect"), 2, "MODEL");
   expect_failure(octavo("bench throughput m.gguf"), 2, "throughput");
+}
+
+TEST(Cli, BadSamplingValuesAreUsageErrors) {
+  expect_failure(octavo("run m.gguf hi --temperature nan"), 2, "temperature");
+  expect_failure(octavo("run m.gguf hi --top-p 2"), 2, "top_p");
+  expect_failure(octavo("run m.gguf hi --max-tokens 0"), 2, "max_tokens");
+}
+
+TEST(Cli, UnreadableInputIsAnError) {
+  expect_failure(octavo("tokenize " + tiny_model() + " - </tmp"), 1, "");
+}
+
+TEST(Cli, MessagesCannotSteerATerminal) {
+  const Outcome run = octavo("run $'no\\e[31m\\nsuch' hi");
+  EXPECT_EQ(run.err.find('\x1b'), std::string::npos);
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1);
+}
+
+TEST(Cli, ValuesKeepTheirUnderscores) {
+  expect_failure(octavo("run m.gguf hi --logit-bias '--a_b'"), 2, "--a_b");
+}
+
+TEST(Cli, LogitsKeepsALinkAndWritesToAPipe) {
+  const std::string real = testing::temp_path("real");
+  const std::string link = testing::temp_path("link");
+  std::filesystem::remove(link);
+  std::ofstream(real) << "old";
+  std::filesystem::create_symlink(real, link);
+  const std::string command = "logits " + tiny_model() + " --token-ids 1 --output ";
+  EXPECT_EQ(octavo(command + link).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::file_size(real), octavo(command + "/dev/stdout").out.size());
 }
 
 TEST(Cli, HelpShowsExamplesAndExitsWithZero) {

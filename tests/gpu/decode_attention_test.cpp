@@ -278,7 +278,7 @@ TEST_P(DecodeAttentionTest, BatchDoesNotChangeBits) {
 
 TEST_P(DecodeAttentionTest, OneSplitIsAsGoodAsMany) {
   const AttentionInputs inputs({.q_lens = ones(3), .kv_lens = {8000, 1500, 20}});
-  for (const DecodeSplits splits : {DecodeSplits{1, 1 << 20}, DecodeSplits{512, 128}}) {
+  for (const DecodeSplits splits : {DecodeSplits{1, 1, 1 << 20}, DecodeSplits{512, 128, 128}}) {
     const AttentionOutputs outputs(inputs);
     DecodeArgs args = decode_args(inputs, outputs);
     args.splits = splits;

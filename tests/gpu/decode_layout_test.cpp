@@ -145,7 +145,7 @@ TEST(DecodeCut, CoversWhatRowsSee) {
           EXPECT_EQ(cut.split_tokens % kDecodeSplitUnit, 0);
           EXPECT_GE(cut.num_splits, 1);
           EXPECT_LE(cut.num_splits, decode_max_splits(args));
-          const int lowest = decode_lowest_key(keys - q_len, window, 0);
+          const int lowest = lowest_key(decode_mask(args), keys - q_len);
           EXPECT_LE(cut.begin, lowest);
           EXPECT_GT(cut.begin + 16, lowest);
           EXPECT_GE(cut.begin + cut.num_splits * cut.split_tokens, keys);
@@ -158,26 +158,25 @@ TEST(DecodeCut, CoversWhatRowsSee) {
   }
 }
 
-TEST(DecodeCut, LowestKeyOfWindowsAndChunks) {
-  EXPECT_EQ(decode_lowest_key(-3, 5, 4), 0);
-  EXPECT_EQ(decode_lowest_key(10, -1, 0), 0);
-  EXPECT_EQ(decode_lowest_key(10, 10, 0), 0);
-  EXPECT_EQ(decode_lowest_key(10, 3, 0), 7);
-  EXPECT_EQ(decode_lowest_key(10, 3, 4), 8);
-  EXPECT_EQ(decode_lowest_key(10, 1, 4), 9);
-  EXPECT_EQ(decode_lowest_key(8192, -1, 8192), 8192);
-  EXPECT_EQ(decode_lowest_key(8191, -1, 8192), 0);
+TEST(DecodeCut, DependsOnTheLengthAndNotOnTheBatch) {
+  DecodeArgs args = llama();
+  EXPECT_EQ(decode_cut(args, 256, 1).num_splits, 1);
+  EXPECT_EQ(decode_cut(args, 2048, 1).split_tokens, 256);
+  EXPECT_EQ(decode_cut(args, 4096, 1).split_tokens, 512);
+  EXPECT_EQ(decode_cut(args, 16384, 1).split_tokens, 1024);
+  EXPECT_EQ(decode_cut(args, 131072, 1).split_tokens, 8192);
+  args.num_seqs = 300;
+  args.num_tokens = 2400;
+  EXPECT_EQ(decode_cut(args, 4096, 1).split_tokens, 512);
 }
 
 TEST(DecodeWorkspace, PartsDoNotOverlap) {
   DecodeArgs args = llama();
   args.num_seqs = 3;
   args.max_q_len = 8;
-  constexpr int64_t kBase = 1 << 20;
-  const DecodeWorkspace w = decode_workspace(args, reinterpret_cast<void*>(kBase));
-  const auto at = [](const void* p) {
-    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p)) - kBase;
-  };
+  std::vector<char> memory(decode_workspace(args, nullptr).bytes);
+  const DecodeWorkspace w = decode_workspace(args, memory.data());
+  const auto at = [&](const void* p) { return static_cast<const char*>(p) - memory.data(); };
   EXPECT_EQ(decode_row_tiles(args), 2);
   const int items = 3 * decode_max_splits(args) * 8 * 2;
   EXPECT_EQ(at(w.header), 0);

@@ -18,10 +18,13 @@
 
 namespace octavo::backends::cuda {
 
-// How the keys of a sequence are split among blocks: a function of their number alone. Small splits
-// finish a small batch sooner; each costs a partial result, written and read again.
+// How the keys of a sequence are split among blocks: a function of their number alone. Many splits
+// finish a small batch sooner, but each costs a partial result, and a start and an end. A split is
+// as long as gives target_blocks over all heads, or half of them where it has enough_tokens then,
+// and at least min_tokens.
 struct DecodeSplits {
-  int target_blocks = 128;  // for one sequence, over its heads: about one for each multiprocessor
+  int target_blocks = 128;  // about one for each multiprocessor
+  int enough_tokens = 1024;
   int min_tokens = 256;
 };
 

@@ -1,12 +1,11 @@
 // The decode kernel with copies by threads, for any GPU from Ampere on and bfloat16 caches.
-// Every one of them gives a block 99 KB of shared memory.
 #include "backends/cuda/tile/decode_launch.cuh"
 
 namespace octavo::backends::cuda {
 
 void launch_decode_portable_bf16(const DecodeKernelArgs& launch, cudaStream_t stream,
                                  bool overlap) {
-  launch_decode<2, ThreadCopies, 81 * 1024, 99 * 1024>(launch, stream, overlap);
+  launch_decode<2, PortableDecode>(launch, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

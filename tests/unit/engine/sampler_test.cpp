@@ -88,6 +88,19 @@ TEST(Sampler, ASeedGivesTheSameSequence) {
   EXPECT_GT(different, 0);
 }
 
+TEST(Sampler, ExtremeTemperaturesStayOnTheBestToken) {
+  for (float temperature : {1e-45f, 1e-30f, 1e-6f, 1e-4f}) {
+    for (float min_p : {0.0f, 0.1f, 1.0f}) {
+      Sampler sampler(with(temperature, 0, 1, min_p, 1));
+      EXPECT_EQ(sampler.sample(kLogits).value(), 1) << temperature << ", " << min_p;
+    }
+  }
+}
+
+TEST(Sampler, AnInfiniteLogitIsAnError) {
+  EXPECT_FALSE(Sampler(with(1, 0, 1, 0.1f, 1)).sample(std::vector<float>{1, INFINITY}).ok());
+}
+
 TEST(Sampler, ManyEqualLogitsAreAllReachable) {
   const std::vector<float> flat(50, -1000.0f);
   EXPECT_EQ(draw(with(1, 0, 1, 0, 8), flat, 5000).size(), 50u);

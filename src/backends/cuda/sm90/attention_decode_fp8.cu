@@ -4,7 +4,7 @@
 namespace octavo::backends::cuda {
 
 void launch_decode_sm90_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  launch_decode<1, BulkCopies, 113 * 1024, 226 * 1024>(launch, stream, overlap);
+  launch_decode<1, HopperDecode>(launch, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

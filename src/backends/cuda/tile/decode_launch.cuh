@@ -3,8 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <type_traits>
-
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/tile/decode_kernel.cuh"
 
@@ -17,13 +15,13 @@ int resident_blocks() {
     int device = 0, multiprocessors = 0, each = 0;
     const auto kernel = attention_decode_kernel<Config>;
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    Config::kRingBytes),
+                                    Config::kDynamicBytes),
                "cudaFuncSetAttribute");
     check_cuda(cudaGetDevice(&device), "cudaGetDevice");
     check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                "cudaDeviceGetAttribute");
-    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads + 32,
-                                                             Config::kRingBytes),
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads,
+                                                             Config::kDynamicBytes),
                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     return multiprocessors * each;
   }();
@@ -37,8 +35,8 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(resident_blocks<Config>()));
-  config.blockDim = dim3(Config::kThreads + 32);
-  config.dynamicSmemBytes = Config::kRingBytes;
+  config.blockDim = dim3(Config::kThreads);
+  config.dynamicSmemBytes = Config::kDynamicBytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = overlap ? 1 : 0;
@@ -46,45 +44,28 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
              "attention_decode");
 }
 
-// Two blocks a multiprocessor where registers allow it; else one of more warps.
-template <int kHeadDim, int kValueBytes, int kHalves, template <class> class Copies,
-          int kLightBytes, int kHeavyBytes>
-void launch_decode_halves(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  constexpr bool kLight = kHeadDim * kHalves <= 128;
-  using Config =
-      std::conditional_t<kLight,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 4, kLightBytes, 2>,
-                         DecodeConfig<kHeadDim, kValueBytes, kHalves, Copies, 7, kHeavyBytes, 1>>;
-  launch_decode_kernel<Config>(launch, stream, overlap);
-}
-
-template <int kHeadDim, int kValueBytes, template <class> class Copies, int kLightBytes,
-          int kHeavyBytes>
+template <int kHeadDim, int kValueBytes, class Platform>
 void launch_decode_dim(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   const int rows = launch.args.max_q_len * (launch.args.num_heads / launch.args.num_kv_heads);
   if constexpr (decode_tile_rows(kHeadDim) > 8) {
     if (rows > 8) {
-      return launch_decode_halves<kHeadDim, kValueBytes, 2, Copies, kLightBytes, kHeavyBytes>(
-          launch, stream, overlap);
+      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Platform>;
+      return launch_decode_kernel<Config>(launch, stream, overlap);
     }
   }
-  launch_decode_halves<kHeadDim, kValueBytes, 1, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Platform>;
+  launch_decode_kernel<Config>(launch, stream, overlap);
 }
 
-// The shared memory of a block of which a multiprocessor holds two, and of one.
-template <int kValueBytes, template <class> class Copies, int kLightBytes, int kHeavyBytes>
+template <int kValueBytes, class Platform>
 void launch_decode(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   switch (launch.args.head_dim) {
     case 64:
-      return launch_decode_dim<64, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                  overlap);
+      return launch_decode_dim<64, kValueBytes, Platform>(launch, stream, overlap);
     case 128:
-      return launch_decode_dim<128, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+      return launch_decode_dim<128, kValueBytes, Platform>(launch, stream, overlap);
     default:
-      return launch_decode_dim<256, kValueBytes, Copies, kLightBytes, kHeavyBytes>(launch, stream,
-                                                                                   overlap);
+      return launch_decode_dim<256, kValueBytes, Platform>(launch, stream, overlap);
   }
 }
 

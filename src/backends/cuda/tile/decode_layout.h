@@ -1,5 +1,5 @@
-// Where a warp of the decode kernel finds its values: which token is which column of the score
-// matrix, which value of a head which row or column of a matrix operand. Plain C++, so that tests
+// Where a warp of the decode kernel finds its values: which token is which row of the score matrix,
+// which value of a head which row or column of a matrix operand. Plain C++, so that tests
 // on a CPU can run the same lines.
 //
 // A tile is four slabs of consecutive tokens, each copied as it lies in the cache: rows of a
@@ -11,11 +11,7 @@
 // Lane l of a warp has g = l / 4 and q = l % 4, as in ptx/mma.cuh.
 #pragma once
 
-#ifdef __CUDACC__
-#define OCTAVO_DECODE_HD __host__ __device__
-#else
-#define OCTAVO_DECODE_HD
-#endif
+#include "backends/cuda/tile/swizzle.h"
 
 namespace octavo::backends::cuda {
 
@@ -32,17 +28,17 @@ struct DecodeLayout {
   // Tokens are taken in groups of 8.
   static constexpr int kTokenGroups = kTileTokens / 8;
 
-  OCTAVO_DECODE_HD static constexpr int token_slab(int index) {
+  OCTAVO_HOST_DEVICE static constexpr int token_slab(int index) {
     return (index / 2 + index % 2 * 2) % 4;
   }
-  OCTAVO_DECODE_HD static constexpr int token_slot(int group, int index) {
+  OCTAVO_HOST_DEVICE static constexpr int token_slot(int group, int index) {
     return 2 * group + index % 2;
   }
   // Token `index` of group `group`: which of the tile it is, and where its row begins.
-  OCTAVO_DECODE_HD static constexpr int token(int group, int index) {
+  OCTAVO_HOST_DEVICE static constexpr int token(int group, int index) {
     return token_slab(index) * kSlabTokens + token_slot(group, index);
   }
-  OCTAVO_DECODE_HD static constexpr int token_offset(int group, int index) {
+  OCTAVO_HOST_DEVICE static constexpr int token_offset(int group, int index) {
     return token_slab(index) * kSlabStride + token_slot(group, index) * kRowBytes;
   }
 
@@ -53,10 +49,10 @@ struct DecodeLayout {
   static constexpr int kLoadValues = 16 / kValueBytes;
   static constexpr int kKeySteps = kHeadDim / 16;
 
-  OCTAVO_DECODE_HD static constexpr int key_load_offset(int load, int q) {
+  OCTAVO_HOST_DEVICE static constexpr int key_load_offset(int load, int q) {
     return 16 * (q + 4 * load);
   }
-  OCTAVO_DECODE_HD static constexpr int key_load_dim(int load, int q) {
+  OCTAVO_HOST_DEVICE static constexpr int key_load_dim(int load, int q) {
     return kLoadValues * (q + 4 * load);
   }
 
@@ -69,11 +65,11 @@ struct DecodeLayout {
   static constexpr int kDimGroups = kSpans * kSpanValues;
   static_assert(kDimGroups == kHeadDim / 8);
 
-  OCTAVO_DECODE_HD static constexpr int span_offset(int span, int g) {
+  OCTAVO_HOST_DEVICE static constexpr int span_offset(int span, int g) {
     return (span * 8 + g) * kSpanBytes;
   }
   // Dimension `index` (0 .. 7) of dimension group `group`.
-  OCTAVO_DECODE_HD static constexpr int out_dim(int group, int index) {
+  OCTAVO_HOST_DEVICE static constexpr int out_dim(int group, int index) {
     return (group / kSpanValues * 8 + index) * kSpanValues + group % kSpanValues;
   }
 };

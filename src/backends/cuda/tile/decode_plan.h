@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backends/cuda/attention_decode.h"
+#include "backends/cuda/tile/attention_mask.h"
 #include "backends/cuda/tile/decode_layout.h"
 #include "backends/cuda/tile/fast_divisor.h"
 
@@ -32,7 +33,7 @@ static_assert(sizeof(DecodeHeader) == 32);
 
 // Query rows of one kv head (tokens by heads of the group) that a block takes at a time: as many as
 // registers hold the output of.
-OCTAVO_DECODE_HD constexpr int decode_tile_rows(int head_dim) {
+OCTAVO_HOST_DEVICE constexpr int decode_tile_rows(int head_dim) {
   return head_dim > 128 ? 8 : 16;
 }
 // The most splits of one sequence, whatever the heads.
@@ -40,27 +41,21 @@ inline constexpr int kMaxDecodeSplits = 64;
 // Splits are multiples of this, so that only a sequence's last tile is partial.
 inline constexpr int kDecodeSplitUnit = 128;
 
-OCTAVO_DECODE_HD constexpr int round_up(int value, int unit) {
+OCTAVO_HOST_DEVICE constexpr int round_up(int value, int unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-OCTAVO_DECODE_HD constexpr int decode_lowest_key(int position, int window_left, int chunk) {
-  int lowest = 0;
-  if (window_left >= 0 && position > window_left) lowest = position - window_left;
-  if (chunk > 0 && position > 0) {
-    const int start = position - position % chunk;
-    lowest = start > lowest ? start : lowest;
-  }
-  return lowest;
+OCTAVO_HOST_DEVICE constexpr AttentionMask decode_mask(const DecodeArgs& args) {
+  return {args.window_left, args.window_right, args.chunk};
 }
 
-OCTAVO_DECODE_HD constexpr int decode_row_tiles(const DecodeArgs& args) {
+OCTAVO_HOST_DEVICE constexpr int decode_row_tiles(const DecodeArgs& args) {
   const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
   const int tile_rows = decode_tile_rows(args.head_dim);
   return (rows + tile_rows - 1) / tile_rows;
 }
 
-OCTAVO_DECODE_HD constexpr int decode_max_splits(const DecodeArgs& args) {
+OCTAVO_HOST_DEVICE constexpr int decode_max_splits(const DecodeArgs& args) {
   const int splits = args.splits.target_blocks / (args.num_kv_heads * decode_row_tiles(args));
   return splits < 1 ? 1 : splits > kMaxDecodeSplits ? kMaxDecodeSplits : splits;
 }
@@ -72,15 +67,22 @@ struct DecodeCut {
   int num_splits;  // at least 1
 };
 
-OCTAVO_DECODE_HD constexpr DecodeCut decode_cut(const DecodeArgs& args, int num_keys, int q_len) {
+OCTAVO_HOST_DEVICE constexpr DecodeCut decode_cut(const DecodeArgs& args, int num_keys, int q_len) {
   DecodeCut cut = {0, num_keys, 0, 1};
-  const int lowest = decode_lowest_key(num_keys - q_len, args.window_left, args.chunk);
+  const int lowest = lowest_key(decode_mask(args), num_keys - q_len);
   cut.begin = lowest / 16 * 16;
   const int count = cut.end > cut.begin ? cut.end - cut.begin : 0;
   const int max_splits = decode_max_splits(args);
-  const int share = (count + max_splits - 1) / max_splits;
-  const int least = args.splits.min_tokens;
-  cut.split_tokens = round_up(share > least ? share : least, kDecodeSplitUnit);
+  const int half_splits = max_splits > 1 ? max_splits / 2 : 1;
+  const int half_share = (count + half_splits - 1) / half_splits;
+  int tokens = (count + max_splits - 1) / max_splits;
+  if (half_share < args.splits.enough_tokens) {
+    tokens = half_share;
+  } else if (tokens < args.splits.enough_tokens) {
+    tokens = args.splits.enough_tokens;
+  }
+  if (tokens < args.splits.min_tokens) tokens = args.splits.min_tokens;
+  cut.split_tokens = round_up(tokens, kDecodeSplitUnit);
   cut.num_splits = count == 0 ? 1 : (count + cut.split_tokens - 1) / cut.split_tokens;
   return cut;
 }
@@ -95,24 +97,26 @@ struct DecodeWorkspace {
   size_t bytes;
 };
 
+// Of memory that may be null: then only `bytes` says something.
 inline DecodeWorkspace decode_workspace(const DecodeArgs& args, void* memory) {
   size_t bytes = 0;
   const auto take = [&](size_t size) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(memory) + bytes;
+    void* part = memory != nullptr ? static_cast<char*>(memory) + bytes : nullptr;
     bytes += (size + 127) / 128 * 128;
-    return address;
+    return part;
   };
   const auto num_seqs = static_cast<size_t>(args.num_seqs);
-  const auto heads = static_cast<size_t>(args.num_kv_heads * decode_row_tiles(args));
+  const auto heads =
+      static_cast<size_t>(args.num_kv_heads) * static_cast<size_t>(decode_row_tiles(args));
   const size_t max_work = num_seqs * static_cast<size_t>(decode_max_splits(args));
   const size_t rows = max_work * heads * static_cast<size_t>(decode_tile_rows(args.head_dim));
   DecodeWorkspace workspace;
-  workspace.header = reinterpret_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
-  workspace.arrivals = reinterpret_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));
-  workspace.work = reinterpret_cast<DecodeWork*>(take(max_work * sizeof(DecodeWork)));
-  workspace.partial_stats = reinterpret_cast<float*>(take(rows * 2 * sizeof(float)));
+  workspace.header = static_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
+  workspace.arrivals = static_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));
+  workspace.work = static_cast<DecodeWork*>(take(max_work * sizeof(DecodeWork)));
+  workspace.partial_stats = static_cast<float*>(take(rows * 2 * sizeof(float)));
   workspace.partial_values =
-      reinterpret_cast<float*>(take(rows * static_cast<size_t>(args.head_dim) * sizeof(float)));
+      static_cast<float*>(take(rows * static_cast<size_t>(args.head_dim) * sizeof(float)));
   workspace.bytes = bytes;
   return workspace;
 }

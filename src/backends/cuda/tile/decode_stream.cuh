@@ -1,6 +1,6 @@
-// What feeds the decode kernel: one warp of a block, the producer, looks up where keys and values
-// lie and has them copied into a ring of tiles in shared memory, as far ahead as the ring allows
-// and across the ends of items. The other warps compute and know nothing of pages.
+// What feeds the decode kernel: two warps of a block, the producers, look up where keys and values
+// lie and have them copied into two rings of tiles in shared memory, as far ahead as the rings
+// allow and across the ends of items. The other warps know nothing of pages.
 //
 // Two ways to copy: BulkCopies (sm_90: a copy a slab, counted in bytes by the tile's barrier) and
 // ThreadCopies (sm_80: 16 bytes a lane).
@@ -46,14 +46,13 @@ template <class Layout>
 struct BulkCopies {
   static constexpr int kArrivals = 1;  // at a tile's barrier
 
-  // `from`: lanes 0 .. 3 hold where the slabs of K lie, lanes 4 .. 7 those of V.
+  // `from`: lanes 0 .. slabs - 1 hold where the slabs lie.
   __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane == 0) mbarrier_arrive_expect(barrier, 2 * slabs * Layout::kSlabBytes);
+    if (lane == 0) mbarrier_arrive_expect(barrier, slabs * Layout::kSlabBytes);
     __syncwarp();
-    if (lane < 8 && lane % 4 < slabs) {
-      const uint32_t to = tile + lane / 4 * Layout::kTileBytes + lane % 4 * Layout::kSlabStride;
-      bulk_copy(to, from, Layout::kSlabBytes, barrier);
+    if (lane < slabs) {
+      bulk_copy(tile + lane * Layout::kSlabStride, from, Layout::kSlabBytes, barrier);
     }
   }
 
@@ -68,11 +67,9 @@ struct ThreadCopies {
 
   __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 1
-    for (int i = 0; i < 8; ++i) {
-      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), i);
-      if (i % 4 >= slabs) continue;
-      const uint32_t to = tile + i / 4 * Layout::kTileBytes + i % 4 * Layout::kSlabStride;
+    for (int slab = 0; slab < slabs; ++slab) {
+      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), slab);
+      const uint32_t to = tile + slab * Layout::kSlabStride;
 #pragma unroll
       for (int byte = 16 * lane; byte < Layout::kSlabBytes + 16 * lane; byte += 512) {
         cp_async_16(to + byte, reinterpret_cast<const char*>(address) + byte);
@@ -84,49 +81,64 @@ struct ThreadCopies {
   __device__ static void fence() {}
 };
 
-// The ring in shared memory and the items that the producer has announced. Tiles and items are
-// counted from the start of the kernel; `full` barriers complete when a tile has arrived or an item
-// is announced, `empty` ones when nobody needs it any more.
+enum TileKind { kKeys, kValues };
+
+// The rings in shared memory and the items that have been announced. Tiles and items are counted
+// from the start of the kernel; `full` barriers complete when a tile has arrived or an item is
+// announced, `empty` ones when nobody needs it any more.
 template <class Layout, int kStages_>
 struct DecodePipe {
   static constexpr int kStages = kStages_;
   static constexpr int kItems = 4;
-  static constexpr int kStageBytes = 2 * Layout::kTileBytes;  // K, then V
+  static constexpr int kRingBytes = 2 * kStages * Layout::kTileBytes;
 
-  uint64_t full[kStages], empty[kStages];
+  uint64_t full[2][kStages], empty[2][kStages];
   uint64_t item_full[kItems], item_empty[kItems];
   DecodeItem items[kItems];
 
-  // By one thread; then a barrier of the block.
-  __device__ void init(int tile_arrivals, int num_consumers) {
-    for (int i = 0; i < kStages; ++i) {
-      mbarrier_init(shared_address(&full[i]), static_cast<uint32_t>(tile_arrivals));
-      mbarrier_init(shared_address(&empty[i]), 1);
+  // By one thread; then a barrier of the block. `item_users`: how many give an item back.
+  __device__ void init(int tile_arrivals, int item_users) {
+    for (int i = 0; i < 2 * kStages; ++i) {
+      mbarrier_init(shared_address(&full[0][i]), static_cast<uint32_t>(tile_arrivals));
+      mbarrier_init(shared_address(&empty[0][i]), 1);
     }
     for (int i = 0; i < kItems; ++i) {
       mbarrier_init(shared_address(&item_full[i]), 1);
-      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(num_consumers));
+      mbarrier_init(shared_address(&item_empty[i]), static_cast<uint32_t>(item_users));
     }
-    mbarrier_fence_init();
   }
 
-  __device__ static uint32_t stage(uint32_t tile) { return tile % kStages; }
+  __device__ static int offset(TileKind kind, uint32_t tile) {  // in the rings
+    return (kind * kStages + static_cast<int>(tile % kStages)) * Layout::kTileBytes;
+  }
+  __device__ uint32_t full_barrier(TileKind kind, uint32_t tile) {
+    return shared_address(&full[kind][tile % kStages]);
+  }
+  __device__ uint32_t empty_barrier(TileKind kind, uint32_t tile) {
+    return shared_address(&empty[kind][tile % kStages]);
+  }
 
-  __device__ void wait_tile(uint32_t tile) {
-    mbarrier_wait(shared_address(&full[stage(tile)]), tile / kStages & 1);
+  __device__ void wait_room(TileKind kind, uint32_t tile) {
+    mbarrier_wait(empty_barrier(kind, tile), (tile / kStages & 1) ^ 1);
   }
-  __device__ void give_back_tile(uint32_t tile) {  // by one lane
-    mbarrier_arrive(shared_address(&empty[stage(tile)]));
+  // A warp that takes every n-th tile may come while the stage still waits for the tile before it
+  // (copies end in any order), and the parity would deceive it. So it first waits until that one
+  // was given back. Nothing older can be missing if there are at least n stages.
+  __device__ void wait_tile(TileKind kind, uint32_t tile) {
+    wait_room(kind, tile);
+    mbarrier_wait(full_barrier(kind, tile), tile / kStages & 1);
   }
-  __device__ void wait_room(uint32_t tile) {
-    mbarrier_wait(shared_address(&empty[stage(tile)]), (tile / kStages & 1) ^ 1);
+  // By a whole warp, after its last read.
+  __device__ void give_back_tile(TileKind kind, uint32_t tile) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty_barrier(kind, tile));
   }
 
   __device__ const DecodeItem& wait_item(uint32_t ordinal) {
     mbarrier_wait(shared_address(&item_full[ordinal % kItems]), ordinal / kItems & 1);
     return items[ordinal % kItems];
   }
-  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each consumer
+  __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each user
     mbarrier_arrive(shared_address(&item_empty[ordinal % kItems]));
   }
   // By a whole warp.
@@ -145,17 +157,30 @@ struct DecodePipe {
   }
 };
 
-template <class Layout, class Copies, class Pipe>
+// One warp's work: the keys, and with them the choice of items; or the values of the same items.
+template <class Layout, class Copies, class Pipe, TileKind kKind>
 class DecodeProducer {
  public:
   __device__ DecodeProducer(const DecodeKernelArgs& launch, Pipe& pipe, const char* ring)
       : launch_(launch),
         pipe_(pipe),
         ring_(shared_address(ring)),
+        cache_(static_cast<const char*>(kKind == kKeys ? launch.args.k : launch.args.v)),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // The first item of a block is known from its index, the others are drawn.
   __device__ void run() {
+    if constexpr (kKind == kKeys) {
+      run_keys();
+    } else {
+      run_values();
+    }
+  }
+
+ private:
+  static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
+
+  // The first item of a block is known from its index, the others are drawn.
+  __device__ void run_keys() {
     const int num_items = launch_.workspace.header->num_items;
     int index = static_cast<int>(blockIdx.x);
     uint32_t ordinal = 0;
@@ -165,26 +190,40 @@ class DecodeProducer {
       if (ordinal == 0) {
         put_item<true>(item);
         pdl_wait();
+        index = drawn(draw(num_items));
       } else {
+        const uint32_t ticket = draw(num_items);  // on its way meanwhile
         put_item<false>(item);
+        index = drawn(ticket);
       }
-      index = draw(num_items);
     }
     DecodeItem end = {};
     end.index = -1;
     pipe_.announce(ordinal, end);
   }
 
- private:
-  static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
+  __device__ void run_values() {
+    for (uint32_t ordinal = 0;; ++ordinal) {
+      const DecodeItem item = pipe_.wait_item(ordinal);
+      __syncwarp();
+      if (lane_ == 0) pipe_.give_back_item(ordinal);
+      if (item.index < 0) break;
+      if (ordinal == 0) {
+        put_item<true>(item);
+        pdl_wait();
+      } else {
+        put_item<false>(item);
+      }
+    }
+  }
 
   // Every block that has an item draws until it draws in vain: as many draws as there are items, at
   // the last of which the counter wraps to 0.
-  __device__ int draw(int num_items) {
-    uint32_t ticket = 0;
-    if (lane_ == 0) {
-      ticket = atomicInc(&launch_.workspace.header->ticket, static_cast<uint32_t>(num_items - 1));
-    }
+  __device__ uint32_t draw(int num_items) {
+    if (lane_ != 0) return 0;
+    return atomicInc(&launch_.workspace.header->ticket, static_cast<uint32_t>(num_items - 1));
+  }
+  __device__ static int drawn(uint32_t ticket) {
     return static_cast<int>(gridDim.x + __shfl_sync(kAllLanes, ticket, 0));
   }
 
@@ -200,12 +239,10 @@ class DecodeProducer {
       if (tile % kTilesAtOnce == 0) offset = find_slab(item, token);
       const int slabs = min(4, (work.end - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
       const auto from = __shfl_sync(kAllLanes, offset, tile % kTilesAtOnce * 4 + lane_ % 4);
-      const void* cache = lane_ / 4 == 0 ? launch_.args.k : launch_.args.v;
-      pipe_.wait_room(next_tile_);
+      pipe_.wait_room(kKind, next_tile_);
       if (kEarly && token + Layout::kTileTokens > work.num_keys - work.q_len) pdl_wait();
-      const uint32_t stage = Pipe::stage(next_tile_);
-      Copies::put(ring_ + stage * Pipe::kStageBytes, shared_address(&pipe_.full[stage]),
-                  static_cast<const char*>(cache) + from, slabs);
+      Copies::put(ring_ + Pipe::offset(kKind, next_tile_), pipe_.full_barrier(kKind, next_tile_),
+                  cache_ + from, slabs);
     }
   }
 
@@ -224,6 +261,7 @@ class DecodeProducer {
   const DecodeKernelArgs& launch_;
   Pipe& pipe_;
   uint32_t ring_;
+  const char* cache_;
   int lane_;
   uint32_t next_tile_ = 0;
 };

@@ -4,11 +4,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define OCTAVO_DIVISOR_HD __host__ __device__
-#else
-#define OCTAVO_DIVISOR_HD
-#endif
+#include "backends/cuda/tile/swizzle.h"
 
 namespace octavo::backends::cuda {
 
@@ -16,7 +12,7 @@ class FastDivisor {
  public:
   FastDivisor() = default;
   // divisor: 1 .. 2^31 - 1
-  OCTAVO_DIVISOR_HD constexpr explicit FastDivisor(int divisor) : divisor_(divisor) {
+  OCTAVO_HOST_DEVICE constexpr explicit FastDivisor(int divisor) : divisor_(divisor) {
     while ((int64_t{1} << shift_) < divisor) ++shift_;
     const uint64_t power = uint64_t{1} << shift_;
     const auto d = static_cast<uint64_t>(divisor);
@@ -24,12 +20,12 @@ class FastDivisor {
   }
 
   // n: 0 .. 2^31 - 1
-  OCTAVO_DIVISOR_HD constexpr int divide(int n) const {
+  OCTAVO_HOST_DEVICE constexpr int divide(int n) const {
     const auto high = static_cast<uint32_t>(uint64_t{static_cast<uint32_t>(n)} * multiplier_ >> 32);
     return static_cast<int>((high + static_cast<uint32_t>(n)) >> shift_);
   }
-  OCTAVO_DIVISOR_HD constexpr int remainder(int n) const { return n - divide(n) * divisor_; }
-  OCTAVO_DIVISOR_HD constexpr int divisor() const { return divisor_; }
+  OCTAVO_HOST_DEVICE constexpr int remainder(int n) const { return n - divide(n) * divisor_; }
+  OCTAVO_HOST_DEVICE constexpr int divisor() const { return divisor_; }
 
  private:
   int divisor_ = 1;
