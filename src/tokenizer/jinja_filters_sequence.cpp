@@ -128,12 +128,15 @@ Result<Value> filter_sort(Runtime& rt, const Value& v, Args args) {
     }
   }
   std::vector<std::vector<Value>> columns;
+  columns.reserve(attributes.size());
   for (const Value& attribute : attributes) {
     columns.push_back(OCTAVO_TRY(keys_of(rt, items, attribute, case_sensitive)));
   }
   std::vector<Value> keys;
+  keys.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
     std::vector<Value> key;
+    key.reserve(columns.size());
     for (const std::vector<Value>& column : columns) key.push_back(column[i]);
     keys.push_back(OCTAVO_TRY(rt.heap().list(key)));
   }

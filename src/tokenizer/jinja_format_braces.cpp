@@ -66,7 +66,7 @@ Result<Value> BraceFormatter::run() {
     OCTAVO_TRY(field(body));
     pos = close + 1;
   }
-  return rt_.make_text(out_);
+  return formatted_text(rt_, pattern_, out_);
 }
 
 Status BraceFormatter::field(std::string_view body) {

@@ -60,7 +60,7 @@ Result<Value> PercentFormatter::run() {
   if (!by_key_ && used_ < given && !(may_be_unused && used_ == 0)) {
     return invalid_argument("not all values are used by the format");
   }
-  const Value formatted = OCTAVO_TRY(rt_.make_text(out_));
+  const Value formatted = OCTAVO_TRY(formatted_text(rt_, pattern_, out_));
   return with_markup(rt_, formatted, pattern_.markup);
 }
 

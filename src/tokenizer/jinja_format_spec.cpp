@@ -13,6 +13,13 @@ constexpr int64_t kMaxWidth = 1 << 20;
 
 }  // namespace
 
+Result<Value> formatted_text(Runtime& rt, const Str& pattern, const TextBuilder& out) {
+  if (pattern.taint.empty()) return rt.make_text(out);
+  TextBuilder tainted;
+  tainted.append_marked(out.text(), true);
+  return rt.make_text(tainted);
+}
+
 Result<int64_t> parse_count(std::string_view text, size_t& pos) {
   int64_t value = 0;
   while (pos < text.size() && text[pos] >= '0' && text[pos] <= '9') {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "octavo/status.h"
+#include "tokenizer/jinja_runtime.h"
 #include "tokenizer/jinja_value.h"
 
 namespace octavo::tokenizer::jinja {
@@ -21,6 +22,10 @@ struct FormatSpec {
   int64_t precision = -1;
   char kind = '\0';
 };
+
+// The result of a format: all of it is tainted where the pattern is, as a pattern can make any text
+// of its fill characters.
+Result<Value> formatted_text(Runtime& rt, const Str& pattern, const TextBuilder& out);
 
 // A number at text[pos], behind which pos then stands; 0 where there is none.
 Result<int64_t> parse_count(std::string_view text, size_t& pos);

@@ -9,15 +9,16 @@
 namespace octavo::tokenizer::jinja {
 namespace {
 
+Status too_large() {
+  return invalid_argument("an integer beyond 64 bits");
+}
+
 Status no_operator(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined()) return invalid_argument(a.undefined().message());
   if (b.is_undefined()) return invalid_argument(b.undefined().message());
+  if (a.is_number() && b.is_number()) return too_large();
   return invalid_argument(
       format("'{}' cannot be applied to '{}' and '{}'", op, type_name(a), type_name(b)));
-}
-
-Status too_large() {
-  return invalid_argument("an integer beyond 64 bits");
 }
 
 Status division_by_zero() {

@@ -190,6 +190,7 @@ const TaintCase kOperations[] = {
     {"{% for key in messages[1].content[1] %}{{ key }}{% endfor %}", "‹key›"},
     {"{{ '%s-%5s' | format(c, 1) }}{{ '<%s>' % c }}", "‹Ab <c>›-    1<‹Ab <c>›>"},
     {"{{ '{}{}{:>8}'.format(k, c, c) }}", "k‹Ab <c>›  ‹Ab <c>›"},
+    {"{{ ('{:<<3}' + c).format('') }}{{ ('%3s' + c) % k }}", "‹<<<Ab <c>  kAb <c>›"},
     {"{{ c | e }}{{ c | safe }}", "‹Ab &lt;c&gt;Ab <c>›"},
     {"{{ c | indent(2, true) }}|{{ 'x\n' | indent(c) }}", "  ‹Ab <c>›|x\n"},
     {"{{ c | center(8) }}", " ‹Ab <c>› "},
