@@ -59,38 +59,39 @@ void Generator::drop_sequence() {
   sequence_ = {};
 }
 
-Result<ops::Mat> Generator::compute_pending(const SamplingParams& sampling, const OutputSink& sink,
-                                            Generation& result) {
+Result<ops::Mat> Generator::compute_pending(LogitsPositions positions, const ChunkFn& on_chunk) {
   if (!runner_.blocks().grow(sequence_.block_table, sequence_.num_tokens())) {
     return resource_exhausted(
         format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
   }
-  const bool prompt = result.token_ids.empty() && sampling.prompt_logprobs.has_value();
+  const bool all = positions == LogitsPositions::kAll;
   while (true) {
     const int64_t begin = sequence_.num_computed_tokens;
     const int64_t pending = sequence_.num_pending_tokens();
-    const int64_t chunk = std::min(pending, prompt ? kMaxLogitRows : kMaxNumBatchedTokens);
+    const int64_t chunk = std::min(pending, all ? kMaxLogitRows : kMaxNumBatchedTokens);
     const bool last = chunk == pending;
-    const WantLogits want = prompt ? WantLogits::kAll
-                            : last ? WantLogits::kLast
-                                   : WantLogits::kNone;
+    const WantLogits want = all ? WantLogits::kAll : last ? WantLogits::kLast : WantLogits::kNone;
     const ScheduledSlice slice{&sequence_, chunk, want};
     ops::Mat logits = OCTAVO_TRY(runner_.forward({&slice, 1}));
-    if (prompt) {
-      for (int64_t i = 0; i < chunk && begin + i + 1 < sequence_.num_tokens(); ++i) {
-        result.prompt_logprobs.push_back(token_logprobs(
-            row_of(logits, i), sequence_.token_ids[begin + i + 1], *sampling.prompt_logprobs));
-      }
-    }
+    OCTAVO_TRY(on_chunk(begin, logits));
     if (last) return logits;
-    if (sink && !sink("")) return cancelled("the caller refused more");
   }
 }
 
 Result<TokenId> Generator::choose_token(const Request& request, const OutputSink& sink,
                                         LogitsProcessor& processor, Sampler& sampler,
                                         Generation& result) {
-  const ops::Mat logits = OCTAVO_TRY(compute_pending(request.sampling, sink, result));
+  const bool prompt = result.token_ids.empty() && request.sampling.prompt_logprobs.has_value();
+  const auto on_chunk = [&](int64_t begin, const ops::Mat& rows) -> Status {
+    for (int64_t i = 0; prompt && i < rows.rows && begin + i + 1 < sequence_.num_tokens(); ++i) {
+      result.prompt_logprobs.push_back(token_logprobs(
+          row_of(rows, i), sequence_.token_ids[begin + i + 1], *request.sampling.prompt_logprobs));
+    }
+    const bool more = sequence_.num_pending_tokens() > 0;
+    return more && sink && !sink("") ? cancelled("the caller refused more") : Status();
+  };
+  const ops::Mat logits = OCTAVO_TRY(
+      compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk));
   const std::span<const float> row = row_of(logits, logits.rows - 1);
   TokenId id = 0;
   if (processor.active()) {
@@ -175,25 +176,15 @@ Result<Logits> Generator::logits(std::span<const TokenId> token_ids, LogitsPosit
   OCTAVO_TRY(check_prompt(token_ids));
   drop_sequence();
   sequence_.token_ids.assign(token_ids.begin(), token_ids.end());
-  if (!runner_.blocks().grow(sequence_.block_table, sequence_.num_tokens())) {
-    return resource_exhausted(
-        format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
-  }
-  const bool all = positions == LogitsPositions::kAll;
   Logits result;
   result.vocab_size = runner_.model().config().vocab_size;
-  while (sequence_.num_pending_tokens() > 0) {
-    const int64_t pending = sequence_.num_pending_tokens();
-    const int64_t chunk = std::min(pending, all ? kMaxLogitRows : kMaxNumBatchedTokens);
-    const WantLogits want = all                ? WantLogits::kAll
-                            : chunk == pending ? WantLogits::kLast
-                                               : WantLogits::kNone;
-    const ScheduledSlice slice{&sequence_, chunk, want};
-    const ops::Mat rows = OCTAVO_TRY(runner_.forward({&slice, 1}));
+  const auto on_chunk = [&](int64_t, const ops::Mat& rows) -> Status {
     const auto* values = static_cast<const float*>(rows.data);
     result.values.insert(result.values.end(), values, values + rows.rows * rows.cols);
     result.num_positions += rows.rows;
-  }
+    return {};
+  };
+  OCTAVO_TRY(compute_pending(positions, on_chunk));
   return result;
 }
 

@@ -2,6 +2,8 @@
 // next turn computes only what is new.
 #pragma once
 
+#include <functional>
+
 #include "engine/logits_processor.h"
 #include "engine/model_runner.h"
 #include "engine/sampler.h"
@@ -28,13 +30,16 @@ class Generator {
   // token at most: its logits are needed). Returns how many tokens were kept.
   int64_t start_sequence(std::span<const TokenId> prompt);
 
-  // Computes all pending tokens of sequence_ in chunks; logits of the last one. Where the prompt's
-  // logprobs are asked for, they are added to `result` on the way.
-  // `sink` is asked between chunks; its refusal is kCancelled.
-  Result<ops::Mat> compute_pending(const SamplingParams& sampling, const OutputSink& sink,
-                                   Generation& result);
+  // Called after each chunk with the position of its first token and its rows of logits; an error
+  // ends the computation.
+  using ChunkFn = std::function<Status(int64_t begin, const ops::Mat& logits)>;
 
-  // The token after sequence_, by the request's rules; adds its logprobs.
+  // Computes all pending tokens of sequence_ in chunks, with the logits of all of them or of the
+  // last one. Returns the last chunk's.
+  Result<ops::Mat> compute_pending(LogitsPositions positions, const ChunkFn& on_chunk);
+
+  // The token after sequence_, by the request's rules; adds its logprobs, and the prompt's where
+  // they are asked for. `sink` is asked between chunks; its refusal is kCancelled.
   Result<TokenId> choose_token(const Request& request, const OutputSink& sink,
                                LogitsProcessor& processor, Sampler& sampler, Generation& result);
 
