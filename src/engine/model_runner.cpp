@@ -75,7 +75,8 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   OCTAVO_CHECK(blocks_ == nullptr || blocks_->num_free_blocks() == blocks_->num_blocks());
   if (kv_ != nullptr && kv_->num_blocks() >= num_blocks) return {};
-  kv_.reset();  // the old one goes before the new one comes
+  // Memory is taken when it is touched, so that both may exist for a moment, and a failure leaves
+  // the old one.
   kv_ = std::make_unique<model::KvCache>(OCTAVO_TRY(model::KvCache::create(
       *backend_.device, model_->config(), kv_dtype_, num_blocks, kBlockSize)));
   blocks_ = std::make_unique<BlockManager>(num_blocks, kBlockSize);
