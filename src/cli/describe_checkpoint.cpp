@@ -90,8 +90,8 @@ std::string text_of(const Json& value) {
   return std::string(to_view(value.as_string()));
 }
 
-// A name without what could confuse a terminal.
-std::string printable(std::string_view name) {
+// A name as between the quotes of a JSON string, without what could confuse a terminal.
+std::string json_escaped(std::string_view name) {
   const std::string quoted = dump_json(Json(boost::json::string_view(name.data(), name.size())));
   return quoted.substr(1, quoted.size() - 2);
 }
@@ -114,7 +114,7 @@ std::string shown_text(const Json& value) {
   const std::string_view whole = to_view(value.get_string());
   const std::string_view start = cut(whole);
   if (start.size() == whole.size()) return dump_json(value);
-  return format("\"{}…\" ({} bytes)", printable(start), whole.size());
+  return format("\"{}…\" ({} bytes)", json_escaped(start), whole.size());
 }
 
 std::string bytes_text(int64_t bytes) {
@@ -143,7 +143,7 @@ size_t column_width(const std::vector<std::string>& names) {
 
 std::string render_metadata(const JsonObject& metadata) {
   std::vector<std::string> keys;
-  for (const auto& entry : metadata) keys.push_back(printable(to_view(entry.key())));
+  for (const auto& entry : metadata) keys.push_back(json_escaped(to_view(entry.key())));
   const size_t width = column_width(keys);
   std::string out = format("Metadata    {} keys\n", metadata.size());
   size_t i = 0;
@@ -159,7 +159,7 @@ std::string render_metadata(const JsonObject& metadata) {
 std::string render_tensors(const JsonArray& tensors) {
   std::vector<std::string> names;
   for (const Json& tensor : tensors)
-    names.push_back(printable(to_view(tensor.at("name").as_string())));
+    names.push_back(json_escaped(to_view(tensor.at("name").as_string())));
   const size_t width = column_width(names);
   std::string out = format("Tensors     {}\n", tensors.size());
   size_t i = 0;
@@ -208,7 +208,7 @@ JsonObject describe_checkpoint(const Checkpoint& checkpoint) {
 
 std::string render_description(const JsonObject& description) {
   std::string out =
-      format("File        {}\n", printable(to_view(description.at("path").as_string())));
+      format("File        {}\n", json_escaped(to_view(description.at("path").as_string())));
   out += format("Format      {}", text_of(description.at("format")));
   if (const Json* version = description.if_contains("version")) {
     out += format(" version {}, alignment {}", version->to_number<int>(),

@@ -37,7 +37,7 @@ int run_detokenize(int argc, const char* const* argv) {
   Args args("detokenize", "Print the text of token ids.",
             "  octavo detokenize smollm2 19556,28,905,17\n"
             "  octavo tokenize smollm2 \"Hello, world!\" | octavo detokenize smollm2 -\n");
-  args.positional("MODEL", model, "a .gguf file, a model folder, or an alias (smollm2)");
+  args.positional("MODEL", model, kModelHelp);
   args.positional("IDS", ids_text, "ids with commas or spaces between; - reads standard input");
   args.flag("--show-special", show_special, "print control tokens too");
   args.flag("--json", json, "print an object with text and pieces");

@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/message.h"
+#include "cli/model_args.h"
 
 namespace octavo::cli {
 namespace {
@@ -34,8 +35,7 @@ std::string usage() {
     text += format("  {:<11} {}\n", command.name, command.summary);
   }
   return text +
-         "\noctavo COMMAND --help shows a command's flags. MODEL is a .gguf file or an alias "
-         "(smollm2).\n";
+         format("\noctavo COMMAND --help shows a command's flags. MODEL is {}.\n", kModelHelp);
 }
 
 int dispatch(int argc, const char* const* argv) {

@@ -48,7 +48,7 @@ class ProgressBar {
 }  // namespace
 
 ModelArgs::ModelArgs(Args& args) {
-  args.positional("MODEL", model_, "a .gguf file, or an alias (smollm2)");
+  args.positional("MODEL", model_, kModelHelp);
   args.choice("--backend", options_.backend, {"auto", "cpu", "ref"},
               "what computes; ref is slow and exact");
   args.choice("--dtype", options_.dtype, {"auto", "bfloat16", "float32"},

@@ -10,6 +10,8 @@
 
 namespace octavo::cli {
 
+inline constexpr const char* kModelHelp = "a .gguf file, a model folder, or an alias (smollm2)";
+
 class ModelArgs {
  public:
   // Declares MODEL, --backend, --dtype, --kv-cache-dtype, --max-model-len and --threads.

@@ -18,7 +18,7 @@ int run_tokenize(int argc, const char* const* argv) {
   Args args("tokenize", "Print the token ids of a text on one line.",
             "  octavo tokenize smollm2 \"Hello, world!\"\n"
             "  octavo tokenize smollm2 - --json < file.txt\n");
-  args.positional("MODEL", model, "a .gguf file, or an alias (smollm2)");
+  args.positional("MODEL", model, kModelHelp);
   args.positional("TEXT", text, "the text; - reads standard input");
   args.flag("--no-add-special", no_add_special, "do not add BOS or EOS");
   args.flag("--parse-special", parse_special, "recognise control tokens in the text");

@@ -7,16 +7,8 @@ namespace octavo::formats {
 
 std::string quoted_name(std::string_view name) {
   constexpr size_t kMaxShownBytes = 64;
-  std::string out = "'";
-  for (const char c : utf8_replace_invalid(name.substr(0, kMaxShownBytes))) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + (name.size() > kMaxShownBytes ? "...'" : "'");
+  return format("'{}{}'", printable(name.substr(0, kMaxShownBytes)),
+                name.size() > kMaxShownBytes ? "..." : "");
 }
 
 Result<std::string_view> GgufReader::string(std::string_view what, uint64_t max_bytes) {
