@@ -13,7 +13,7 @@
 
 #include "backends/cuda/sm90/attention_prefill.h"
 #include "base/format.h"
-#include "tests/gpu/attention_harness.h"
+#include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
 namespace {
@@ -48,32 +48,6 @@ void check(const Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.message().c_str());
   std::exit(1);
-}
-
-PrefillArgs prefill_args(const AttentionInputs& inputs, const AttentionOutputs& outputs) {
-  const ReferenceAttentionArgs from = inputs.args();
-  PrefillArgs args;
-  args.out = outputs.out();
-  args.lse = outputs.lse();
-  args.q = from.q;
-  args.k = from.k;
-  args.v = from.v;
-  args.num_tokens = from.num_tokens;
-  args.num_seqs = from.num_seqs;
-  args.num_heads = from.num_heads;
-  args.num_kv_heads = from.num_kv_heads;
-  args.head_dim = from.head_dim;
-  args.cu_seqlens_q = from.cu_seqlens_q;
-  args.cu_seqlens_k = from.cu_seqlens_k;
-  args.num_kv_tokens = inputs.num_kv_tokens();
-  args.block_table = from.block_table;
-  args.block_table_stride = from.block_table_stride;
-  args.seq_lens = from.seq_lens;
-  args.num_blocks = inputs.num_blocks();
-  args.block_size = from.block_size;
-  args.scale = from.scale;
-  args.mask = {from.window_left, from.window_right, from.chunk};
-  return args;
 }
 
 double median(std::vector<double>& values) {

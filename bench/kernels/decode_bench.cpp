@@ -19,7 +19,7 @@
 
 #include "backends/cuda/attention_decode.h"
 #include "bench/kernels/read_ceiling.h"
-#include "tests/gpu/attention_harness.h"
+#include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
 namespace {
@@ -66,30 +66,6 @@ double time_graph(const std::function<void(cudaStream_t)>& capture) {
   return 1000.0 * times[25];
 }
 
-DecodeArgs decode_args(const AttentionInputs& inputs, const AttentionOutputs& outputs,
-                       const Options& options) {
-  const ReferenceAttentionArgs from = inputs.args();
-  DecodeArgs args;
-  args.out = outputs.out();
-  args.q = from.q;
-  args.k = from.k;
-  args.v = from.v;
-  args.kv_dtype = from.kv_dtype;
-  args.num_tokens = from.num_tokens;
-  args.num_seqs = from.num_seqs;
-  args.num_heads = from.num_heads;
-  args.num_kv_heads = from.num_kv_heads;
-  args.head_dim = from.head_dim;
-  args.cu_seqlens_q = from.cu_seqlens_q;
-  args.seq_lens = from.seq_lens;
-  args.block_table = from.block_table;
-  args.block_table_stride = from.block_table_stride;
-  args.block_size = from.block_size;
-  args.scale = from.scale;
-  args.splits = options.splits;
-  return args;
-}
-
 void bench(int batch, int context, DType dtype, const Options& options) {
   AttentionCase shape = {.q_lens = std::vector<int>(static_cast<size_t>(batch), 1),
                          .kv_lens = std::vector<int>(static_cast<size_t>(batch), context),
@@ -109,7 +85,9 @@ void bench(int batch, int context, DType dtype, const Options& options) {
   const AttentionOutputs outputs(caches[0]);
   std::vector<DecodeArgs> args;
   for (const AttentionInputs& cache : caches) {
-    args.push_back(decode_args(cache, outputs, options));
+    args.push_back(decode_args(cache, outputs));
+    args.back().lse = nullptr;
+    args.back().splits = options.splits;
     args.back().block_table = args[0].block_table;  // as the layers of a model share theirs
   }
   const DeviceArray<uint8_t> workspace(decode_workspace_bytes(args[0]));

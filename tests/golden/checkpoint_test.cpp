@@ -8,11 +8,14 @@
 
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors.h"
+#include "golden/golden_json.h"
 #include "octavo/model.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {
 namespace {
+
+using testing::ids_of;
 
 constexpr const char* kCases[] = {"llama3_gqa", "llama_head_dim", "llama_sharded",
                                   "llama_tied_bias"};
@@ -30,12 +33,6 @@ constexpr Arithmetic kArithmetics[] = {
     {"cpu_bfloat16", "cpu", "bfloat16", "auto", false},
     {"cpu_auto", "cpu", "auto", "auto", false},
 };
-
-std::vector<TokenId> ids_of(const Json& array) {
-  std::vector<TokenId> ids;
-  for (const Json& id : array.as_array()) ids.push_back(static_cast<TokenId>(id.as_int64()));
-  return ids;
-}
 
 struct Golden {
   explicit Golden(const std::string& folder)

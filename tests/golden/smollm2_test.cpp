@@ -4,15 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/env.h"
 #include "base/json.h"
+#include "formats/hf_checkpoint.h"
+#include "golden/golden_json.h"
 #include "octavo/model.h"
 
 namespace octavo {
 namespace {
+
+using testing::ids_of;
 
 // The file's accuracy table: float32 holds 1e-3; int8 inputs and bfloat16 move the ten largest
 // logits by up to 0.39, so 0.8 catches a mistake and not the arithmetic.
@@ -33,24 +35,12 @@ constexpr Tolerance kTolerances[] = {
     {"cpu", "auto", 0.8, 0.01, 0.4, 48, 1409},
 };
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_TRUE(file.good()) << path;
-  return text.str();
-}
-
 const Json& golden() {
   static const Json parsed =
-      parse_json(read_file(OCTAVO_TEST_DATA "/smollm2/golden.json"), "golden.json").value();
+      parse_json(formats::read_text_file(OCTAVO_TEST_DATA "/smollm2/golden.json").value(),
+                 "golden.json")
+          .value();
   return parsed;
-}
-
-std::vector<TokenId> ids_of(const Json& array) {
-  std::vector<TokenId> ids;
-  for (const Json& id : array.as_array()) ids.push_back(static_cast<TokenId>(id.as_int64()));
-  return ids;
 }
 
 std::string text_of(const Json& value) {
@@ -107,7 +97,7 @@ TEST_P(SmolLm2, GreedyContinuations) {
 
 TEST_P(SmolLm2, MeanNegativeLogLikelihood) {
   const auto model = load(GetParam());
-  const std::string text = read_file(OCTAVO_TEST_DATA "/smollm2/text.txt");
+  const std::string text = formats::read_text_file(OCTAVO_TEST_DATA "/smollm2/text.txt").value();
   auto ids = model->tokenizer()->encode(text, {false, false}).value();
   ASSERT_EQ(ids.size(), static_cast<size_t>(golden().at("nll").at("tokens").as_int64()));
   ids.resize(GetParam().nll_tokens);

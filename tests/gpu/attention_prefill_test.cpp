@@ -8,41 +8,13 @@
 #include <numeric>
 #include <random>
 
-#include "tests/gpu/attention_harness.h"
+#include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
 namespace {
 
-PrefillArgs prefill_args(const AttentionInputs& inputs) {
-  const ReferenceAttentionArgs from = inputs.args();
-  PrefillArgs args;
-  args.q = from.q;
-  args.k = from.k;
-  args.v = from.v;
-  args.num_tokens = from.num_tokens;
-  args.num_seqs = from.num_seqs;
-  args.num_heads = from.num_heads;
-  args.num_kv_heads = from.num_kv_heads;
-  args.head_dim = from.head_dim;
-  args.cu_seqlens_q = from.cu_seqlens_q;
-  args.cu_seqlens_k = from.cu_seqlens_k;
-  args.num_kv_tokens = inputs.num_kv_tokens();
-  args.block_table = from.block_table;
-  args.block_table_stride = from.block_table_stride;
-  args.seq_lens = from.seq_lens;
-  args.num_blocks = inputs.num_blocks();
-  args.block_size = from.block_size;
-  args.scale = from.scale;
-  args.softcap = from.softcap;
-  args.mask = {from.window_left, from.window_right, from.chunk};
-  args.sinks = from.sinks;
-  return args;
-}
-
 void run(const AttentionInputs& inputs, const AttentionOutputs& outputs) {
-  PrefillArgs args = prefill_args(inputs);
-  args.out = outputs.out();
-  args.lse = outputs.lse();
+  PrefillArgs args = prefill_args(inputs, outputs);
   DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
   workspace.fill_bytes(0);
   const Status planned = plan_prefill(args, workspace.data(), nullptr);
@@ -178,13 +150,13 @@ TEST_F(AttentionPrefill, SameBitsWhateverTheBatch) {
     const size_t row = 8 * static_cast<size_t>(head_dim);
     // The harness makes the values of query row i from i: a chunk's queries must be put in place.
     for (const int chunk : {1, 37, 333, 999}) {
-      PrefillArgs args = prefill_args(whole_inputs);
       const AttentionOutputs outputs(whole_inputs);
+      PrefillArgs args = prefill_args(whole_inputs, outputs);
       DeviceArray<int32_t> cu(std::vector<int32_t>{0, chunk});
       args.q = static_cast<const uint16_t*>(args.q) + (kLength - chunk) * row;
       args.cu_seqlens_q = cu.data();
       args.num_tokens = chunk;
-      args.out = outputs.out();
+      args.lse = nullptr;
       DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
       workspace.fill_bytes(0);
       ASSERT_TRUE(plan_prefill(args, workspace.data(), nullptr).ok());
@@ -254,9 +226,9 @@ TEST_F(AttentionPrefill, SinksAndSoftcap) {
 TEST_F(AttentionPrefill, RepeatsAreEqual) {
   const std::vector<int> lengths = {1, 0, 7, 128, 129, 2000, 511, 3};
   const AttentionInputs inputs(make_case(lengths, lengths, 8, 2, 128, 16));
-  PrefillArgs args = prefill_args(inputs);
   const AttentionOutputs outputs(inputs);
-  args.out = outputs.out();
+  PrefillArgs args = prefill_args(inputs, outputs);
+  args.lse = nullptr;
   DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
   workspace.fill_bytes(0);
   std::vector<uint16_t> first;
