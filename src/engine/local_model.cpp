@@ -39,23 +39,25 @@ class LocalModel final : public Model {
     return generator_->logits(ids, positions);
   }
   Result<Generation> generate(const Request& request, const OutputSink& sink) override {
-    if (stop_ids_.empty() || request.sampling.ignore_eos) return generate_named(request, sink);
+    if (stop_ids_.empty() || request.sampling.ignore_eos) {
+      return name_file(generator_->generate(request, sink));
+    }
     Request stopping = request;
     std::vector<TokenId>& ids = stopping.sampling.stop_token_ids;
     ids.insert(ids.end(), stop_ids_.begin(), stop_ids_.end());
-    return generate_named(stopping, sink);
+    return name_file(generator_->generate(stopping, sink));
   }
   Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                      int64_t output_len) override {
-    return generator_->measure_latency(batch_size, input_len, output_len);
+    return name_file(generator_->measure_latency(batch_size, input_len, output_len));
   }
 
  private:
   // A fault of the weights (NaN) with the name of their file.
-  Result<Generation> generate_named(const Request& request, const OutputSink& sink) {
-    auto generation = generator_->generate(request, sink);
-    if (generation.status().code() != StatusCode::kInternal) return generation;
-    return internal_error(format("{}: {}", info_.path, generation.status().message()));
+  template <typename T>
+  Result<T> name_file(Result<T> result) const {
+    if (result.status().code() != StatusCode::kInternal) return result;
+    return internal_error(format("{}: {}", info_.path, result.status().message()));
   }
 
   // A vocabulary larger than the embedding would let a prompt address rows that do not exist; the
