@@ -17,7 +17,7 @@ cpu_test() { tools/check.sh test; }
 package() { tests/package/check_package.sh build/cpu build/prefix; }
 
 asan() {
-  cmake --preset cpu-asan
+  cmake --preset cpu-asan -DOCTAVO_WERROR=ON
   cmake --build build/cpu-asan --target $(test_targets cpu-asan unit kernels)
   ctest --test-dir build/cpu-asan --output-on-failure -L '^(unit|kernels)$'
 }

@@ -24,8 +24,8 @@ std::vector<std::string> normalize(const CLI::App& app, int argc, const char* co
     const CLI::Option* option =
         is_value || !name.starts_with("--") ? nullptr : app.get_option_no_throw(name);
     const bool takes_value = option != nullptr && option->get_items_expected_min() > 0;
-    if (takes_value &&
-        end + 1 == word.size()) {  // CLI11 takes the next word for what `--flag=` has
+    if (takes_value && end + 1 == word.size()) {
+      // CLI11 would take the next word for the value of `--flag=`.
       words.insert(words.end(), {name, ""});
       continue;
     }
@@ -49,21 +49,19 @@ std::string check_number(const std::string& text) {
                                         : "a number");
 }
 
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
 // What is wrong with the text of a flag's value, "" for nothing. CLI11 alone takes an empty text
 // for 0 and the nearest number for one that is out of range.
 template <typename T>
 std::string check_value(const std::string& text) {
   if (text.empty()) return "the value is empty";
-  if constexpr (std::is_arithmetic_v<T>) {
-    return check_number<T>(text);
-  } else if constexpr (requires {
-                         typename T::value_type;
-                         T().has_value();
-                       }) {  // optional
-    return check_number<typename T::value_type>(text);
-  } else {
-    return "";
-  }
+  if constexpr (std::is_arithmetic_v<T>) return check_number<T>(text);
+  if constexpr (kIsOptional<T>) return check_number<typename T::value_type>(text);
+  return "";
 }
 
 }  // namespace

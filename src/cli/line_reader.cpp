@@ -9,20 +9,12 @@
 
 namespace octavo::cli {
 
-std::string LineReader::take(size_t newline) {
-  std::string line = pending_.substr(begin_, newline - begin_);
-  begin_ = searched_ = newline + 1;
-  if (begin_ < pending_.size()) return line;
-  pending_.clear();
-  begin_ = searched_ = 0;
-  return line;
-}
-
 ReadResult LineReader::next(std::string& line) {
   while (true) {
     const size_t newline = pending_.find('\n', searched_);
     if (newline != std::string::npos) {
-      line = take(newline);
+      line = pending_.substr(begin_, newline - begin_);
+      begin_ = searched_ = newline + 1;
       return ReadResult::kLine;
     }
     pending_.erase(0, begin_);

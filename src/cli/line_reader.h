@@ -1,6 +1,7 @@
 // LineReader: lines of standard input, noticing Ctrl-C while it waits.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace octavo::cli {
@@ -14,9 +15,6 @@ class LineReader {
   ReadResult next(std::string& line);
 
  private:
-  // Takes the line that ends at `newline` out of pending_.
-  std::string take(size_t newline);
-
   std::string pending_;  // read but not returned: from begin_ on
   size_t begin_ = 0;
   size_t searched_ = 0;  // there is no newline in [begin_, searched_)
