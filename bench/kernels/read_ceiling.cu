@@ -1,8 +1,6 @@
 #include "bench/kernels/read_ceiling.h"
 
-#include <cuda_runtime.h>
-
-#include "backends/cuda/device_error.h"
+#include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/bulk_copy.cuh"
 #include "backends/cuda/ptx/mbarrier.cuh"
 #include "backends/cuda/ptx/pdl.cuh"
@@ -57,19 +55,11 @@ void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool over
                "cudaFuncSetAttribute");
     return count;
   }();
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(kBlocksEach * multiprocessors));
-  config.blockDim = dim3(32);
-  config.dynamicSmemBytes = kStages * kPiece;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlap ? 1 : 0;
-  check_cuda(
-      cudaLaunchKernelEx(&config, read_kernel, static_cast<const char*>(from), bytes / kPiece),
-      "read_kernel");
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(kBlocksEach * multiprocessors)),
+                             .block = dim3(32),
+                             .shared_bytes = kStages * kPiece,
+                             .overlap_previous = overlap};
+  launch("read_kernel", read_kernel, shape, stream, static_cast<const char*>(from), bytes / kPiece);
 }
 
 }  // namespace octavo::backends::cuda

@@ -8,6 +8,7 @@
 
 #include "tensor/float16.h"
 #include "tests/gpu/attention_harness.h"
+#include "tests/gpu/e4m3.h"
 
 namespace octavo::backends::cuda {
 namespace {
@@ -21,10 +22,8 @@ std::vector<double> download_values(const void* device, DType dtype, int64_t cou
       uint16_t bits;
       std::memcpy(&bits, bytes.data() + 2 * i, 2);
       values[i] = bf16_to_float(bits);
-    } else {  // E4M3 is half precision's upper byte with four bits of exponent: 2^8 too small
-      const uint16_t half = static_cast<uint16_t>((bytes[i] & 0x80) << 8 | (bytes[i] & 0x7F) << 7);
-      values[i] = 256.0 * fp16_to_float(half);
-      if ((bytes[i] & 0x7F) == 0x7F) values[i] = std::numeric_limits<double>::quiet_NaN();
+    } else {
+      values[i] = e4m3_to_double(bytes[i]);
     }
   }
   return values;

@@ -1,9 +1,7 @@
 // Picks the instance of the decode kernel and launches it, the same for every way of copying.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include "backends/cuda/device_error.h"
+#include "backends/cuda/launch.h"
 #include "backends/cuda/tile/decode_kernel.cuh"
 
 namespace octavo::backends::cuda {
@@ -30,18 +28,11 @@ int resident_blocks() {
 
 template <class Config>
 void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(resident_blocks<Config>()));
-  config.blockDim = dim3(Config::kThreads);
-  config.dynamicSmemBytes = Config::kDynamicBytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlap ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, attention_decode_kernel<Config>, launch),
-             "attention_decode");
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(resident_blocks<Config>())),
+                             .block = dim3(Config::kThreads),
+                             .shared_bytes = Config::kDynamicBytes,
+                             .overlap_previous = overlap};
+  cuda::launch("attention_decode", attention_decode_kernel<Config>, shape, stream, launch);
 }
 
 template <int kHeadDim, int kValueBytes, class Platform>
