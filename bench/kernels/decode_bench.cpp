@@ -12,13 +12,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/attention_decode.h"
 #include "bench/kernels/read_ceiling.h"
+#include "bench/kernels/timing.h"
 #include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
@@ -33,38 +33,6 @@ struct Options {
   DecodeSplits splits;
   int head_dim = 128, num_heads = 32;
 };
-
-// Microseconds a replay.
-double time_graph(const std::function<void(cudaStream_t)>& capture) {
-  cudaStream_t stream;
-  check_cuda(cudaStreamCreate(&stream), "cudaStreamCreate");
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  capture(stream);
-  check_cuda(cudaStreamEndCapture(stream, &graph), "end capture");
-  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-  cudaEvent_t begin, end;
-  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
-  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times;
-  for (int i = 0; i < 60; ++i) {
-    check_cuda(cudaEventRecord(begin, stream), "cudaEventRecord");
-    check_cuda(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
-    check_cuda(cudaEventRecord(end, stream), "cudaEventRecord");
-    check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float ms = 0.0f;
-    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-    if (i >= 10) times.push_back(ms);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
-  std::nth_element(times.begin(), times.begin() + 25, times.end());
-  return 1000.0 * times[25];
-}
 
 void bench(int batch, int context, DType dtype, const Options& options) {
   AttentionCase shape = {.q_lens = std::vector<int>(static_cast<size_t>(batch), 1),
