@@ -219,6 +219,100 @@ TEST_P(DecodeAttentionTest, Fp8) {
                 .scales = true});
 }
 
+TEST_P(DecodeAttentionTest, Fp8WithTokenScales) {
+  for (const int head_dim : {64, 128, 256}) {
+    for (const int block_size : {16, 48, 256}) {
+      for (const int q_len : {1, 4}) {
+        expect_right({.q_lens = std::vector<int>(7, q_len),
+                      .kv_lens = {q_len, 15, 17, 129, 1000, 4097, 20000},
+                      .head_dim = head_dim,
+                      .block_size = block_size,
+                      .kv_dtype = DType::kF8E4M3,
+                      .token_scales = true});
+      }
+    }
+  }
+  std::vector<int> lengths(200);
+  std::iota(lengths.begin(), lengths.end(), 1);
+  expect_right({.q_lens = ones(lengths.size()),
+                .kv_lens = lengths,
+                .num_heads = 4,
+                .num_kv_heads = 2,
+                .kv_dtype = DType::kF8E4M3,
+                .token_scales = true});
+  expect_right({.q_lens = {1, 2, 3},
+                .kv_lens = {5000, 300, 0},
+                .num_heads = 80,
+                .kv_dtype = DType::kF8E4M3,
+                .softcap = 30.0f,
+                .window_left = 1000,
+                .sinks = true,
+                .token_scales = true});
+}
+
+// The same power of two everywhere: bit for bit as one scale for all, however large or small.
+TEST_P(DecodeAttentionTest, EqualTokenScalesAreOneScale) {
+  const AttentionInputs inputs(
+      {.q_lens = ones(4), .kv_lens = {1, 77, 1000, 9000}, .kv_dtype = DType::kF8E4M3});
+  for (const float scale : {1.0f, 0.5f, 0x1.0p-100f, 0x1.0p60f}) {
+    const DeviceArray<float> one(std::vector<float>{scale});
+    const DeviceArray<float> unity(std::vector<float>{1.0f});
+    const auto rows = static_cast<size_t>(inputs.num_blocks() * 16 * inputs.shape().num_kv_heads);
+    const DeviceArray<float> all(std::vector<float>(rows, scale));
+    const DeviceArray<float> all_unity(std::vector<float>(rows, 1.0f));
+    const AttentionOutputs by_tensor(inputs), by_token(inputs);
+    DecodeArgs args = decode_args(inputs, by_tensor);
+    args.scale_stride = 0;
+    args.k_scale = unity.data();
+    args.v_scale = one.data();
+    run(args);
+    args = decode_args(inputs, by_token);
+    args.token_scales = true;
+    args.k_scale = all_unity.data();
+    args.v_scale = all.data();
+    run(args);
+    EXPECT_EQ(by_token.download_out(), by_tensor.download_out()) << scale;
+    EXPECT_EQ(by_token.download_lse(), by_tensor.download_lse()) << scale;
+  }
+}
+
+TEST_P(DecodeAttentionTest, TreeMasks) {
+  for (const int tokens : {2, 5, 8}) {
+    for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+      expect_right({.q_lens = std::vector<int>(7, tokens),
+                    .kv_lens = {tokens, 16, 33, 129, 500, 5001, 20000},
+                    .kv_dtype = dtype,
+                    .tree = true});
+    }
+  }
+  expect_right({.q_lens = {64, 1, 31}, .kv_lens = {1000, 200, 31}, .num_heads = 8, .tree = true});
+  expect_right({.q_lens = {6, 6},
+                .kv_lens = {130, 4000},
+                .num_heads = 8,
+                .num_kv_heads = 4,
+                .head_dim = 256,
+                .tree = true});
+  expect_right(
+      {.q_lens = {6, 6}, .kv_lens = {3000, 4000}, .window_left = 900, .sinks = true, .tree = true});
+}
+
+// A tree without branches sees what a causal mask sees, bit for bit.
+TEST_P(DecodeAttentionTest, ATreeWithoutBranchesIsCausal) {
+  const AttentionInputs inputs({.q_lens = {8, 1, 5}, .kv_lens = {700, 64, 5000}});
+  std::vector<uint64_t> chain;
+  for (const int length : inputs.shape().q_lens) {
+    for (int i = 0; i < length; ++i) chain.push_back((uint64_t{2} << i) - 1);
+  }
+  const DeviceArray<uint64_t> mask(chain);
+  const AttentionOutputs causal(inputs), tree(inputs);
+  run(decode_args(inputs, causal));
+  DecodeArgs args = decode_args(inputs, tree);
+  args.tree_mask = mask.data();
+  run(args);
+  EXPECT_EQ(tree.download_out(), causal.download_out());
+  EXPECT_EQ(tree.download_lse(), causal.download_lse());
+}
+
 TEST_P(DecodeAttentionTest, BatchDoesNotChangeBits) {
   const AttentionCase shape = {
       .q_lens = ones(256), .kv_lens = random_lengths(256, 1, 8192, 7), .num_heads = 64};

@@ -35,28 +35,28 @@ void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, b
   cuda::launch("attention_decode", attention_decode_kernel<Config>, shape, stream, launch);
 }
 
-template <int kHeadDim, int kValueBytes, class Platform>
+template <int kHeadDim, int kValueBytes, class Platform, bool kTokenScales>
 void launch_decode_dim(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   const int rows = launch.args.max_q_len * (launch.args.num_heads / launch.args.num_kv_heads);
   if constexpr (decode_tile_rows(kHeadDim) > 8) {
     if (rows > 8) {
-      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Platform>;
+      using Config = DecodeConfig<kHeadDim, kValueBytes, 2, Platform, kTokenScales>;
       return launch_decode_kernel<Config>(launch, stream, overlap);
     }
   }
-  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Platform>;
+  using Config = DecodeConfig<kHeadDim, kValueBytes, 1, Platform, kTokenScales>;
   launch_decode_kernel<Config>(launch, stream, overlap);
 }
 
-template <int kValueBytes, class Platform>
+template <int kValueBytes, class Platform, bool kTokenScales = false>
 void launch_decode(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
   switch (launch.args.head_dim) {
     case 64:
-      return launch_decode_dim<64, kValueBytes, Platform>(launch, stream, overlap);
+      return launch_decode_dim<64, kValueBytes, Platform, kTokenScales>(launch, stream, overlap);
     case 128:
-      return launch_decode_dim<128, kValueBytes, Platform>(launch, stream, overlap);
+      return launch_decode_dim<128, kValueBytes, Platform, kTokenScales>(launch, stream, overlap);
     default:
-      return launch_decode_dim<256, kValueBytes, Platform>(launch, stream, overlap);
+      return launch_decode_dim<256, kValueBytes, Platform, kTokenScales>(launch, stream, overlap);
   }
 }
 

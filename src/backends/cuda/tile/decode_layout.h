@@ -15,14 +15,18 @@
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim, int kValueBytes>
+template <int kHeadDim, int kValueBytes, bool kTokenScales_ = false>
 struct DecodeLayout {
+  static constexpr bool kTokenScales = kTokenScales_;
   static constexpr int kRowBytes = kHeadDim * kValueBytes;
   static constexpr int kSlabTokens = kRowBytes <= 128 ? 16 : 8;
   static constexpr int kSlabBytes = kSlabTokens * kRowBytes;
   static constexpr int kSlabStride = kSlabBytes + 32;
   static constexpr int kTileTokens = 4 * kSlabTokens;
-  static constexpr int kTileBytes = 4 * kSlabStride;  // of K or V
+  // Behind the slabs, where each token has one: its scale, in the order of the slabs.
+  static constexpr int kScaleOffset = 4 * kSlabStride;
+  static constexpr int kSlabScaleBytes = kTokenScales ? 4 * kSlabTokens : 0;
+  static constexpr int kTileBytes = kScaleOffset + 4 * kSlabScaleBytes;  // of K or V
   static_assert(kTileBytes % 128 == 0);
 
   // Tokens are taken in groups of 8.
