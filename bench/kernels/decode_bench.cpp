@@ -5,9 +5,9 @@
 //
 //   decode_bench                        the table of docs/kernels.md
 //   decode_bench BATCHxCONTEXT ...      only these
-//   options before them: --fp8, --bf16, --portable, --serial (no overlap of launches),
-//                        --blocks N, --enough N, --tokens N (DecodeSplits), --dim N, --heads N,
-//                        --once
+//   options before them: --fp8, --bf16, --token-scales (of fp8, in place of one by head),
+//                        --portable, --serial (no overlap of launches), --blocks N, --enough N,
+//                        --tokens N (DecodeSplits), --dim N, --heads N, --once
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ constexpr int kMinLaunches = 20;
 
 struct Options {
   std::vector<DType> dtypes = {DType::kBF16, DType::kF8E4M3};
-  bool portable = false, serial = false, once = false;
+  bool token_scales = false, portable = false, serial = false, once = false;
   DecodeSplits splits;
   int head_dim = 128, num_heads = 32;
 };
@@ -39,9 +39,11 @@ void bench(int batch, int context, DType dtype, const Options& options) {
                          .kv_lens = std::vector<int>(static_cast<size_t>(batch), context),
                          .num_heads = options.num_heads,
                          .head_dim = options.head_dim,
-                         .kv_dtype = dtype};
-  const int64_t bytes =
-      int64_t{2} * batch * context * shape.num_kv_heads * dtype_bytes(dtype, shape.head_dim);
+                         .kv_dtype = dtype,
+                         .token_scales = options.token_scales && dtype == DType::kF8E4M3};
+  const int64_t rows = int64_t{2} * batch * context * shape.num_kv_heads;
+  const int64_t value_bytes = rows * dtype_bytes(dtype, shape.head_dim);
+  const int64_t bytes = value_bytes + (shape.token_scales ? 4 * rows : 0);
   const auto num_caches =
       static_cast<size_t>(options.once ? 1 : std::max<int64_t>(3, kColdBytes / bytes + 2));
   const size_t launches = options.once ? 3 : std::max<size_t>(kMinLaunches, num_caches);
@@ -73,15 +75,14 @@ void bench(int batch, int context, DType dtype, const Options& options) {
     }
   };
   if (options.once) return attend(nullptr), check_cuda(cudaDeviceSynchronize(), "attention");
-  const auto read = [&](bool overlap) {
-    return time_graph([&](cudaStream_t stream) {
-             for (size_t i = 0; i < launches; ++i) {
-               const DecodeArgs& from = args[i % num_caches];
-               launch_read(from.k, bytes, stream,
-                           overlap);  // the pools are twice as large as needed
-             }
-           }) /
-           static_cast<double>(launches);
+  const auto read = [&](bool overlap) {  // the pools are twice as large as needed
+    const double us = time_graph([&](cudaStream_t stream) {
+      for (size_t i = 0; i < launches; ++i) {
+        launch_read(args[i % num_caches].k, value_bytes, stream, overlap);
+      }
+    });
+    return us / static_cast<double>(launches) * static_cast<double>(bytes) /
+           static_cast<double>(value_bytes);
   };
   const double plan = time_graph([&](cudaStream_t stream) {
                         for (int i = 0; i < kMinLaunches; ++i)
@@ -111,6 +112,8 @@ void run(int argc, char** argv) {
       options.dtypes = {DType::kF8E4M3};
     else if (text == "--bf16")
       options.dtypes = {DType::kBF16};
+    else if (text == "--token-scales")
+      options.token_scales = true;
     else if (text == "--portable")
       options.portable = true;
     else if (text == "--serial")
