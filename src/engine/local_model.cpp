@@ -78,6 +78,7 @@ class LocalModel final : public Model {
     info_.kernels = backend.kernels;
     info_.dtype = backends::arithmetic_name(backend.arithmetic);
     info_.kv_cache_dtype = dtype_traits(runner_->kv_cache_dtype()).name;
+    info_.attention = backends::describe(runner_->attention());
     info_.threads = runner_->num_threads();
     info_.num_parameters = lm.totals().num_parameters;
     info_.weight_bytes = lm.totals().weight_bytes;

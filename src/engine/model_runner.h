@@ -32,6 +32,7 @@ class ModelRunner {
 
   const model::CausalLM& model() const { return *model_; }
   const backends::Backend& backend() const { return backend_; }
+  const backends::AttentionChoice& attention() const { return attention_; }
   BlockManager& blocks() { return *blocks_; }
   int num_threads() const { return pool_->num_threads(); }
   DType kv_cache_dtype() const { return kv_->dtype(); }
@@ -52,6 +53,7 @@ class ModelRunner {
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   backends::Backend backend_;
+  backends::AttentionChoice attention_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<model::CausalLM> model_;
   std::unique_ptr<model::KvCache> kv_;
