@@ -172,9 +172,14 @@ Result<std::vector<cublasLtMatmulAlgo_t>> Matmul::candidates(const Problem& prob
                  "cublasLtMatmulPreferenceSetAttribute");
   };
   OCTAVO_TRY(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes}));
-  // Parts of a sum are not rounded to bfloat16 before they are added up.
+  const MatmulArgs& args = problem.args;
+  const CublasltPolicy policy =
+      cublaslt_policy(lt_.version, {args.num_tokens, args.out_features, args.in_features});
+  // Parts of a sum are not rounded to bfloat16 before they are added up. Where there may be no
+  // parts, cuBLASLt must know: of one row it otherwise offers nothing else.
   OCTAVO_TRY(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                 uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
+                 uint32_t{policy.split_k ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                         : CUBLASLT_REDUCTION_SCHEME_NONE}));
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -186,9 +191,6 @@ Result<std::vector<cublasLtMatmulAlgo_t>> Matmul::candidates(const Problem& prob
       lt_.algo_get_heuristic(handle_, problem.desc, problem.w, problem.x, problem.out, problem.out,
                              preference, kCandidates, found, &num_found);
   if (status != CUBLAS_STATUS_SUCCESS) num_found = 0;
-  const MatmulArgs& args = problem.args;
-  const CublasltPolicy policy =
-      cublaslt_policy(lt_.version, {args.num_tokens, args.out_features, args.in_features});
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (const cublasLtMatmulHeuristicResult_t& result : std::span(found, num_found)) {
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
