@@ -27,7 +27,7 @@ struct DecodeLayout {
   static constexpr int kScaleOffset = 4 * kSlabStride;
   static constexpr int kSlabScaleBytes = kTokenScales ? 4 * kSlabTokens : 0;
   static constexpr int kTileBytes = kScaleOffset + 4 * kSlabScaleBytes;  // of K or V
-  static_assert(kTileBytes % 128 == 0);
+  static_assert(kTileBytes % 128 == 0 && kScaleOffset % 16 == 0 && kSlabScaleBytes % 16 == 0);
 
   // Tokens are taken in groups of 8.
   static constexpr int kTokenGroups = kTileTokens / 8;
