@@ -159,6 +159,8 @@ TEST(Cli, DoctorNamesTheKernelSet) {
   const Outcome forced = octavo("doctor --json", "", "OCTAVO_KERNELS=generic");
   ASSERT_EQ(forced.exit_code, 0) << forced.err;
   EXPECT_EQ(parse_json(forced.out, "output").value().at("backend").at("kernels"), "generic");
+  EXPECT_EQ(parse_json(forced.out, "output").value().at("backend").at("attention"),
+            "paged (the one implementation of the backend 'cpu')");
   const Outcome plain = octavo("doctor");
   EXPECT_NE(plain.out.find("Threads"), std::string::npos);
   EXPECT_NE(plain.out.find("GPU"), std::string::npos);

@@ -13,7 +13,7 @@ namespace octavo::backends::cuda {
 namespace {
 
 template <typename T>
-size_t size(T value) {
+size_t index(T value) {
   return static_cast<size_t>(value);
 }
 
@@ -80,13 +80,13 @@ TEST_P(KvWriteTest, BitsDependOnTheTokenAlone) {
     WriteInputs one = all;
     one.c.num_tokens = 1;
     one.qkv.assign(all.qkv.begin() + t * all.row, all.qkv.begin() + (t + 1) * all.row);
-    one.positions = {all.positions[size(t)]};
+    one.positions = {all.positions[index(t)]};
     one.slot_mapping = {0};
     const Written alone = run_write_kv(one);
-    const auto row_bytes = size(shape.head_dim * (shape.fp8() ? 1 : 2));
+    const auto row_bytes = index(shape.head_dim * (shape.fp8() ? 1 : 2));
     for (int head = 0; head < shape.num_kv_heads; ++head) {
-      const auto from = size(all.cache_row(all.slot_mapping[size(t)], head)) * row_bytes;
-      const auto to = size(one.cache_row(0, head)) * row_bytes;
+      const auto from = index(all.cache_row(all.slot_mapping[index(t)], head)) * row_bytes;
+      const auto to = index(one.cache_row(0, head)) * row_bytes;
       EXPECT_TRUE(std::equal(alone.k.begin() + static_cast<int64_t>(to),
                              alone.k.begin() + static_cast<int64_t>(to + row_bytes),
                              batch.k.begin() + static_cast<int64_t>(from)));

@@ -294,8 +294,8 @@ TEST_F(MatmulTest, RefusesWhatItCannotDo) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   };
   refused([](MatmulArgs& a) { a.dtype = DType::kF16; }, "float16 4 x 64 x 64");
-  refused([](MatmulArgs& a) { a.in_features = 60; }, "multiples of 8");
-  refused([](MatmulArgs& a) { a.out_features = 0; }, "multiples of 8");
+  refused([](MatmulArgs& a) { a.in_features = 60; }, "positive multiples of 8");
+  refused([](MatmulArgs& a) { a.out_features = 0; }, "positive multiples of 8");
   refused([](MatmulArgs& a) { a.num_tokens = -1; }, "-1 x 64");
   refused([](MatmulArgs& a) { a.x = static_cast<const uint8_t*>(a.x) + 2; }, "aligned");
   if (has_fp8()) {

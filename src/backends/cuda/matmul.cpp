@@ -149,7 +149,9 @@ Status Matmul::check_support(const MatmulArgs& args) const {
   const int64_t unit = fp8 ? 16 : 8;
   if (args.num_tokens < 0 || args.out_features < 1 || args.in_features < 1 ||
       args.out_features % unit != 0 || args.in_features % unit != 0) {
-    return unsupported(format("matmul {}: features that are not multiples of {}", name, unit));
+    return unsupported(
+        format("matmul {}: features must be positive multiples of {}, num_tokens not below 0", name,
+               unit));
   }
   if (!is_aligned(args.out) || !is_aligned(args.x) || !is_aligned(args.w) ||
       !is_aligned(args.bias)) {

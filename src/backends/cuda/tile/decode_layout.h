@@ -32,7 +32,7 @@ struct DecodeLayout {
   static constexpr int kScaleOffset = kTileSlabs * kSlabBytes;
   static constexpr int kSlabScaleBytes = kTokenScales ? 4 * kSlabTokens : 0;
   static constexpr int kTileBytes = kScaleOffset + kTileSlabs * kSlabScaleBytes;  // of K or V
-  static_assert(kTileBytes % 128 == 0);
+  static_assert(kTileBytes % 128 == 0 && kScaleOffset % 16 == 0 && kSlabScaleBytes % 16 == 0);
 
   // Tokens are taken in groups of 8. Token `index` of group `group`: which of the tile it is. Where
   // two rows share the banks, pairs of tokens change places so that every other lane has an odd
