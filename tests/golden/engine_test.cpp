@@ -15,6 +15,7 @@ TEST(Engine, RandomSchedulesChangeNoBitOfTheDefaultModel) {
   options.max_prompt_tokens = 40;
   options.long_prompt_tokens = 60;
   options.max_answer_tokens = 6;
+  options.max_spare_tokens = 20;
   testing::run_random_schedules(options);
 }
 

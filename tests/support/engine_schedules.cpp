@@ -266,7 +266,7 @@ class Harness {
       config.num_blocks =
           std::max(config.num_blocks, (tokens + config.block_size - 1) / config.block_size);
     }
-    config.num_blocks += below(rng, 1 + 150 / config.block_size);
+    config.num_blocks += below(rng, 1 + options_.max_spare_tokens / config.block_size);
     return config;
   }
 
