@@ -68,7 +68,7 @@ class Simulator {
     sequence.token_ids = make_prompt(trace_[index], static_cast<int64_t>(index));
     sequence.max_num_tokens = trace_[index].input_length + trace_[index].output_length;
     sequence.first_logit_position = trace_[index].input_length - 1;
-    if (!scheduler_.check_fits(sequence).ok()) {
+    if (!scheduler_.check_fits(1, sequence.max_num_tokens).ok()) {
       ++result_.num_refused;
       return;
     }

@@ -56,8 +56,8 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.config = config;
   parts.config.max_model_len = plan.max_model_len;
   parts.config.kv_cache_dtype = loaded.info.kv_cache_dtype;
-  parts.config.max_paged_cache_size = plan.num_blocks;
-  parts.config.kv_cache_memory_bytes = plan.kv_bytes();
+  parts.config.num_gpu_blocks_override = plan.num_blocks;
+  parts.config.kv_cache_memory_bytes = 0;
   parts.info = std::move(loaded.info);
   parts.executor = std::move(loaded.runner);
   parts.tokenizer = std::move(loaded.tokenizer);

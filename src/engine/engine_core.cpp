@@ -18,10 +18,12 @@ Completion& completion_of(const ScheduledSlice& slice) {
   return static_cast<Completion&>(*slice.sequence);
 }
 
-bool is_running(const ActiveRequest& request) {
-  return std::any_of(
-      request.completions.begin(), request.completions.end(),
-      [](const auto& completion) { return completion->state == SequenceState::kRunning; });
+// Whether it is the first of its request that runs: counts requests by their sequences.
+bool leads_running(const Completion& completion) {
+  for (const auto& other : completion.request().completions) {
+    if (other->state == SequenceState::kRunning) return other.get() == &completion;
+  }
+  return false;
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   const auto num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
   const int64_t room = OCTAVO_TRY(room_for_answer(num_prompt_tokens, config_.max_model_len));
   const int64_t max_tokens = std::min(params.max_tokens.value_or(room), room);
+  OCTAVO_TRY(scheduler_.check_fits(request.n, num_prompt_tokens + max_tokens));
   std::string prompt_text;
   if (request.echo) {
     if (tokenizer_ == nullptr) return invalid_argument("echo needs a model with a vocabulary");
@@ -65,23 +68,18 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   active->sink = std::move(sink);
   const auto processor =
       OCTAVO_TRY(LogitsProcessor::create(active->request, tokenizer_, config_.vocab_size));
-  const int32_t n = active->request.n;
-  if (n > config_.scheduler.max_num_seqs) {
-    return invalid_argument(
-        format("n is {}, but max_num_seqs is {}", n, config_.scheduler.max_num_seqs));
-  }
-  for (int32_t i = 0; i < n; ++i) {
+  for (int32_t i = 0; i < active->request.n; ++i) {
     active->completions.push_back(
         std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens));
     active->completions.back()->echo(prompt_text);
   }
-  active->completions[0]->num_forks = n - 1;
-  OCTAVO_TRY(scheduler_.check_fits(*active->completions[0]));
+  active->completions[0]->num_forks = active->request.n - 1;
   return active;
 }
 
 void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
   ++totals_.num_submitted;
+  num_prompt_tokens_ += request->num_prompt_tokens();
   if (request->deadline) deadlines_.emplace(*request->deadline, request->id);
   scheduler_.add(*request->completions[0]);
   requests_.emplace(request->id, std::move(request));
@@ -89,6 +87,7 @@ void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
 
 void EngineCore::remove(ActiveRequest& request) {
   for (const auto& completion : request.completions) scheduler_.remove(*completion);
+  num_prompt_tokens_ -= request.num_prompt_tokens();
   if (request.deadline) deadlines_.erase({*request.deadline, request.id});
   requests_.erase(request.id);  // the end of `request`
 }
@@ -270,13 +269,14 @@ std::optional<double> EngineCore::next_deadline() const {
 
 EngineStats EngineCore::stats() const {
   EngineStats stats = totals_;
-  for (const auto& [id, request] : requests_) {
-    if (is_running(*request)) {
-      ++stats.num_requests_running;
-    } else {
-      ++stats.num_requests_waiting;
-      stats.num_tokens_waiting += request->num_prompt_tokens();
-    }
+  stats.num_requests_waiting = static_cast<int64_t>(requests_.size());
+  stats.num_tokens_waiting = num_prompt_tokens_;
+  for (const Sequence* sequence : scheduler_.running()) {
+    const auto& completion = static_cast<const Completion&>(*sequence);
+    if (!leads_running(completion)) continue;
+    ++stats.num_requests_running;
+    --stats.num_requests_waiting;
+    stats.num_tokens_waiting -= completion.request().num_prompt_tokens();
   }
   stats.num_blocks = blocks_.num_blocks();
   stats.num_used_blocks = blocks_.num_used_blocks();

@@ -78,6 +78,7 @@ class EngineCore {
   BlockManager blocks_;
   Scheduler scheduler_;
   std::map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
+  int64_t num_prompt_tokens_ = 0;  // of all of these
   std::set<std::pair<double, RequestId>> deadlines_;
   std::vector<RequestId> news_;  // requests with something to deliver after this step
   std::vector<std::pair<RequestId, Status>> failed_;  // in this step

@@ -57,20 +57,21 @@ Scheduler::Scheduler(const SchedulerConfig& config, BlockManager& blocks)
 
 // --- sequences come and go -----------------------------------------------------------------------
 
-Status Scheduler::check_fits(const Sequence& sequence) const {
-  const int64_t seats = 1 + sequence.num_forks;
-  if (seats > config_.max_num_seqs) {
-    return invalid_argument(format("n is {}, but max_num_seqs is {}", seats, config_.max_num_seqs));
+Status Scheduler::check_fits(int64_t num_seqs, int64_t max_num_tokens) const {
+  if (num_seqs > config_.max_num_seqs) {
+    return invalid_argument(
+        format("n is {}, but max_num_seqs is {}", num_seqs, config_.max_num_seqs));
   }
-  const int64_t needed = blocks_.blocks_for(sequence.max_num_tokens);
+  const int64_t needed = blocks_.blocks_for(max_num_tokens);
   if (needed <= blocks_.num_blocks()) return {};
   return resource_exhausted(
       format("{} tokens of prompt and answer need {} KV blocks of {}, but there are only {}",
-             sequence.max_num_tokens, needed, blocks_.block_size(), blocks_.num_blocks()));
+             max_num_tokens, needed, blocks_.block_size(), blocks_.num_blocks()));
 }
 
 void Scheduler::add(Sequence& sequence) {
-  OCTAVO_CHECK(sequence.state == SequenceState::kNew && check_fits(sequence).ok());
+  OCTAVO_CHECK(sequence.state == SequenceState::kNew);
+  OCTAVO_CHECK(check_fits(1 + sequence.num_forks, sequence.max_num_tokens).ok());
   OCTAVO_CHECK(sequence.num_tokens() > 0 && sequence.first_logit_position < sequence.num_tokens());
   sequence.state = SequenceState::kWaiting;
   sequence.arrival = next_arrival_++;

@@ -38,8 +38,9 @@ class Scheduler {
  public:
   Scheduler(const SchedulerConfig& config, BlockManager& blocks);
 
-  // Whether the sequence could run if it were alone; the error has the numbers.
-  Status check_fits(const Sequence& sequence) const;
+  // Whether so many sequences could run if they were alone, one of them to its end; the error has
+  // the numbers. May be called from any thread.
+  Status check_fits(int64_t num_seqs, int64_t max_num_tokens) const;
 
   // Queues a new sequence that fits. It must live until remove().
   void add(Sequence& sequence);

@@ -26,7 +26,7 @@ class World {
     sequence->max_num_tokens = prompt + answer;
     sequence->priority = priority;
     sequence->first_logit_position = prompt - 1;
-    EXPECT_TRUE(scheduler_.check_fits(*sequence).ok());
+    EXPECT_TRUE(scheduler_.check_fits(1, prompt + answer).ok());
     scheduler_.add(*sequence);
     sequences_.push_back(std::move(sequence));
     return *sequences_.back();
@@ -244,18 +244,13 @@ TEST(Scheduler, AdmissionLeavesRoomToGrow) {
 
 TEST(Scheduler, WhatCanNeverFitIsRefusedWithTheNumbers) {
   World world(config_of(4, 64), 10);
-  Sequence sequence;
-  sequence.token_ids.assign(30, 1);
-  sequence.max_num_tokens = 41;
-  const Status status = world.scheduler().check_fits(sequence);
+  const Status status = world.scheduler().check_fits(1, 41);
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   for (const char* part : {"41", "11", "10"}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   }
-  sequence.max_num_tokens = 40;
-  EXPECT_TRUE(world.scheduler().check_fits(sequence).ok());
-  sequence.num_forks = 4;
-  EXPECT_EQ(world.scheduler().check_fits(sequence).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(world.scheduler().check_fits(4, 40).ok());
+  EXPECT_EQ(world.scheduler().check_fits(5, 40).code(), StatusCode::kInvalidArgument);
 }
 
 // Short prompts come without end; the long one needs the whole cache.
