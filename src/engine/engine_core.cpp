@@ -37,8 +37,7 @@ EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
       blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching),
       scheduler_(config.scheduler, blocks_) {}
 
-// --- requests come and go
-// --------------------------------------------------------------------------
+// --- requests come and go -----------------------------------------------------------------------
 
 Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineRequest request,
                                                            RequestOutputSink sink) const {
@@ -129,8 +128,7 @@ void EngineCore::end_expired() {
   }
 }
 
-// --- a step
-// ----------------------------------------------------------------------------------------
+// --- a step -------------------------------------------------------------------------------------
 
 bool EngineCore::step() {
   const Plan plan = scheduler_.schedule();
@@ -259,8 +257,7 @@ void EngineCore::emit(ActiveRequest& request, bool last, Status status) {
   }
 }
 
-// --- for others to look at
-// ---------------------------------------------------------------------------
+// --- for others to look at ----------------------------------------------------------------------
 
 std::optional<double> EngineCore::next_deadline() const {
   if (deadlines_.empty()) return std::nullopt;

@@ -39,8 +39,7 @@ LocalEngine::LocalEngine(Parts parts)
       stats_(core_.stats()),
       last_step_(parts_.clock()) {}
 
-// --- any thread
-// ------------------------------------------------------------------------------------
+// --- any thread ---------------------------------------------------------------------------------
 
 Status LocalEngine::check_room(int64_t num_prompt_tokens) const {
   if (stopping_ || stopped_) {
@@ -180,8 +179,7 @@ Result<std::vector<PageTableRow>> LocalEngine::page_table(RequestId id, int32_t 
   return ask([id, index](EngineCore& core) { return core.page_table(id, index); });
 }
 
-// --- the engine's thread
-// -----------------------------------------------------------------------------
+// --- the engine's thread ------------------------------------------------------------------------
 
 // Waits until there is something to do. Returns whether to go on after that.
 bool LocalEngine::take_inbox(Inbox& inbox, bool& paused) {

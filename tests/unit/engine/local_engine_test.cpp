@@ -253,8 +253,7 @@ TEST(LocalEngine, ThePageTableOfARunningRequestCanBeRead) {
   ending.future.get();
 }
 
-// --- from a file
-// -------------------------------------------------------------------------------------
+// --- from a file --------------------------------------------------------------------------------
 
 TEST(AsyncEngine, AnswersAsTheModelAloneDoes) {
   const std::string path = testing::temp_path("model.gguf");
