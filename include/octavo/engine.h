@@ -142,7 +142,7 @@ class AsyncEngine {
   // kResourceExhausted, an engine that takes no more requests kUnavailable.
   virtual Result<RequestId> submit(EngineRequest request, RequestOutputSink sink) = 0;
 
-  // Ends a request before the next step; nothing happens where it has ended already.
+  // Ends a request before the next step, as its `cancel` does; nothing happens where it has ended.
   virtual void cancel(RequestId id) = 0;
 
   virtual EngineStats stats() const = 0;

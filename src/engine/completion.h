@@ -2,7 +2,10 @@
 // the output so far. ActiveRequest: all answers to one request.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -63,6 +66,9 @@ struct ActiveRequest {
   std::vector<TokenLogprobs> prompt_logprobs;
   bool prompt_logprobs_sent = false;
   bool has_news = false;  // in the step that runs
+
+  // Tells whoever runs the engine that request.cancel was used.
+  std::optional<std::stop_callback<std::function<void()>>> on_cancel;
 
   // Times in seconds of one clock.
   double submitted = 0;

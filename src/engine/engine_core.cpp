@@ -64,6 +64,7 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   auto active = std::make_unique<ActiveRequest>();
   active->id = id;
   active->request = std::move(request);
+  add_stop_ids(active->request.sampling, config_.stop_ids);
   active->sink = std::move(sink);
   const auto processor =
       OCTAVO_TRY(LogitsProcessor::create(active->request, tokenizer_, config_.vocab_size));
@@ -81,7 +82,10 @@ void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
   num_prompt_tokens_ += request->num_prompt_tokens();
   if (request->deadline) deadlines_.emplace(*request->deadline, request->id);
   scheduler_.add(*request->completions[0]);
-  requests_.emplace(request->id, std::move(request));
+  const RequestId id = request->id;
+  const bool wanted = !request->request.cancel.stop_requested();
+  requests_.emplace(id, std::move(request));
+  if (!wanted) end(id, cancelled("the request was cancelled"));
 }
 
 void EngineCore::remove(ActiveRequest& request) {
@@ -126,6 +130,14 @@ void EngineCore::end_expired() {
     end(id, deadline_exceeded(format("the request did not end within {} s",
                                      *requests_.at(id)->request.timeout_s)));
   }
+}
+
+void EngineCore::end_cancelled() {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_) {
+    if (request->request.cancel.stop_requested()) ids.push_back(id);
+  }
+  for (const RequestId id : ids) end(id, cancelled("the request was cancelled"));
 }
 
 // --- a step -------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ struct EngineCoreConfig {
   bool enable_prefix_caching = true;
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
+  std::vector<TokenId> stop_ids;  // of a model without a tokenizer
 };
 
 class EngineCore {
@@ -42,6 +43,7 @@ class EngineCore {
   void end(RequestId id, Status why);
   void end_all(const Status& why);
   void end_expired();
+  void end_cancelled();  // those whose Request::cancel says so
 
   // Schedules, computes and delivers one step. False where there was nothing to do. A failure to
   // compute ends the requests of the step, not the engine.

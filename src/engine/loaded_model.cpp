@@ -49,6 +49,8 @@ Result<LoadedModel> load_model(const std::string& path, const LoadOptions& optio
     OCTAVO_TRY(check_vocabulary(model, path));
   } else {
     model.tokenizer_status = tokenizer.status();
+    model.stop_ids =
+        OCTAVO_TRY(configured_stop_ids(*checkpoint, model.runner->model().config().vocab_size));
   }
   model.info = describe(*model.runner, path);
   return model;

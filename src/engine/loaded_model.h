@@ -15,6 +15,7 @@ struct LoadedModel {
   std::unique_ptr<ModelRunner> runner;   // without a KV cache
   std::unique_ptr<Tokenizer> tokenizer;  // null where the file has none
   Status tokenizer_status;               // why
+  std::vector<TokenId> stop_ids;         // of a model that runs without its tokenizer
 };
 
 Result<LoadedModel> load_model(const std::string& path, const LoadOptions& options,

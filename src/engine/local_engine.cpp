@@ -75,6 +75,17 @@ Result<RequestId> LocalEngine::submit(EngineRequest request, RequestOutputSink s
     id = next_id_++;
   }
   auto prepared = core_.prepare(id, std::move(request), std::move(sink));
+  if (prepared.ok()) {
+    // Before the lock is taken: the callback comes at once where cancel was used already. What is
+    // not in the inbox yet is asked again when it is taken out.
+    ActiveRequest& active = **prepared;
+    active.on_cancel.emplace(active.request.cancel, [this] {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      inbox_.commands.push_back([](EngineCore& core) { core.end_cancelled(); });
+      wake_.notify_one();
+    });
+  }
   const std::lock_guard lock(mutex_);
   if (!prepared.ok()) return refuse(prepared.status());
   const Status room = check_room(num_prompt_tokens);  // others came in the meantime

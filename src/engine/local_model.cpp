@@ -1,7 +1,9 @@
 // The public Model on top of ModelRunner and Generator, and the loading of a model file.
 #include "base/check.h"
+#include "base/format.h"
 #include "engine/generator.h"
 #include "engine/loaded_model.h"
+#include "engine/request_check.h"
 #include "engine/tokenizer_files.h"
 #include "formats/checkpoint.h"
 #include "model/architectures.h"
@@ -28,14 +30,24 @@ class LocalModel final : public Model {
     return generator_->logits(ids, positions);
   }
   Result<Generation> generate(const Request& request, const OutputSink& sink) override {
-    return generator_->generate(request, sink);
+    if (loaded_.stop_ids.empty()) return name_file(generator_->generate(request, sink));
+    Request stopping = request;
+    add_stop_ids(stopping.sampling, loaded_.stop_ids);
+    return name_file(generator_->generate(stopping, sink));
   }
   Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                      int64_t output_len) override {
-    return generator_->measure_latency(batch_size, input_len, output_len);
+    return name_file(generator_->measure_latency(batch_size, input_len, output_len));
   }
 
  private:
+  // A fault of the weights (NaN) with the name of their file.
+  template <typename T>
+  Result<T> name_file(Result<T> result) const {
+    if (result.status().code() != StatusCode::kInternal) return result;
+    return internal_error(format("{}: {}", loaded_.info.path, result.status().message()));
+  }
+
   LoadedModel loaded_;
   std::unique_ptr<Generator> generator_;
 };

@@ -27,4 +27,9 @@ Result<int64_t> room_for_answer(int64_t num_prompt_tokens, int64_t max_model_len
                                  num_prompt_tokens, max_model_len));
 }
 
+void add_stop_ids(SamplingParams& params, std::span<const TokenId> stop_ids) {
+  if (params.ignore_eos) return;
+  params.stop_token_ids.insert(params.stop_token_ids.end(), stop_ids.begin(), stop_ids.end());
+}
+
 }  // namespace octavo::engine

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "support/engine_schedules.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {

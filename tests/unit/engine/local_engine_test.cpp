@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "support/letter_tokenizer.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 #include "unit/engine/fake_executor.h"
 
@@ -160,6 +161,22 @@ TEST(LocalEngine, APausedEngineTakesCancelsAndTimesOutRequests) {
   engine->resume();
   EXPECT_TRUE(kept.future.get().status.ok());
   EXPECT_TRUE(engine->drain(60).ok());
+}
+
+TEST(LocalEngine, ARequestsOwnStopTokenCancelsIt) {
+  const auto engine = start();
+  engine->pause();
+  for (const bool before : {true, false}) {
+    std::stop_source source;
+    EngineRequest request = request_of(10, 5);
+    request.cancel = source.get_token();
+    if (before) source.request_stop();
+    Ending ending;
+    ASSERT_TRUE(engine->submit(request, ending.sink()).ok());
+    if (!before) source.request_stop();
+    EXPECT_EQ(ending.future.get().status.code(), StatusCode::kCancelled);
+  }
+  EXPECT_EQ(engine->stats().num_cancelled, 2);
 }
 
 TEST(LocalEngine, AFullQueueRefuses) {
