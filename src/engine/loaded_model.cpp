@@ -27,6 +27,7 @@ ModelInfo describe(const ModelRunner& runner, const std::string& path) {
   info.kernels = backend.kernels;
   info.dtype = backends::arithmetic_name(backend.arithmetic);
   info.kv_cache_dtype = dtype_traits(runner.kv_cache_dtype()).name;
+  info.attention = backends::describe(runner.attention());
   info.threads = runner.num_threads();
   info.num_parameters = lm.totals().num_parameters;
   info.weight_bytes = lm.totals().weight_bytes;

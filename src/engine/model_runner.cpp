@@ -36,6 +36,9 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   pool_ =
       OCTAVO_TRY(ThreadPool::create(options.threads == 0 ? available_threads() : options.threads));
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
+  backends::AttentionFacts facts = backends::attention_facts(backend_);
+  facts.head_dim = static_cast<int>(config.head_dim);
+  attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
   const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
   OCTAVO_CHECK(architecture != nullptr);
   model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress);

@@ -37,6 +37,7 @@ class ModelRunner final : public Executor {
   const model::CausalLM& model() const { return *model_; }
   const backends::Backend& backend() const { return backend_; }
   const RunnerLimits& limits() const { return limits_; }
+  const backends::AttentionChoice& attention() const { return attention_; }
   int num_threads() const { return pool_->num_threads(); }
   DType kv_cache_dtype() const { return kv_dtype_; }
   int64_t num_kv_blocks() const { return kv_ == nullptr ? 0 : kv_->num_blocks(); }
@@ -66,6 +67,7 @@ class ModelRunner final : public Executor {
 
   RunnerLimits limits_;
   backends::Backend backend_;
+  backends::AttentionChoice attention_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<model::CausalLM> model_;
   std::unique_ptr<model::KvCache> kv_;

@@ -28,6 +28,7 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo("run m.gguf hi --frobnicate"), 2, "--frobnicate");
   expect_failure(octavo("run m.gguf hi --threads two"), 2, "--threads");
   expect_failure(octavo("run m.gguf hi --backend tpu"), 2, "--backend");
+  expect_failure(octavo("run m.gguf hi --attention-backend flash"), 2, "--attention-backend");
   expect_failure(octavo("run m.gguf hi --token-ids 1"), 2, "--token-ids");
   expect_failure(octavo("run m.gguf --token-ids 1,x"), 2, "'x'");
   expect_failure(octavo("run m.gguf --raw"), 2, "--raw");
