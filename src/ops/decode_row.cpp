@@ -1,8 +1,9 @@
 #include "ops/decode_row.h"
 
+#include <cmath>
 #include <cstring>
 
-#include "ops/blocks.h"
+#include "ops/decode_block.h"
 #include "tensor/float16.h"
 
 namespace octavo::ops {
@@ -39,13 +40,13 @@ uint32_t fifth_bits(const uint8_t (&qh)[4]) {
 }
 
 void decode_block(const BlockQ4_0& b, float* dst) {
-  decode_nibbles<8>(dst, b.qs, 0, fp16_to_float(b.d), 0);
+  decode_nibbles<8>(dst, b.qs, 0, fp16_to_float(b.d), kNoMin);
 }
 void decode_block(const BlockQ4_1& b, float* dst) {
   decode_nibbles<0>(dst, b.qs, 0, fp16_to_float(b.d), fp16_to_float(b.m));
 }
 void decode_block(const BlockQ5_0& b, float* dst) {
-  decode_nibbles<16>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), 0);
+  decode_nibbles<16>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), kNoMin);
 }
 void decode_block(const BlockQ5_1& b, float* dst) {
   decode_nibbles<0>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), fp16_to_float(b.m));
@@ -55,12 +56,35 @@ void decode_block(const BlockQ8_0& b, float* dst) {
   for (int j = 0; j < kBlockValues; ++j) dst[j] = static_cast<float>(b.qs[j]) * d;
 }
 
+void decode_levels(float* dst, const uint8_t* qs, const int8_t* levels, float d) {
+  for (int j = 0; j < 16; ++j) {
+    dst[j] = static_cast<float>(levels[qs[j] & 15]) * d;
+    dst[j + 16] = static_cast<float>(levels[qs[j] >> 4]) * d;
+  }
+}
+void decode_block(const BlockIQ4_NL& b, float* dst) {
+  decode_levels(dst, b.qs, kIQ4Levels, fp16_to_float(b.d));
+}
+void decode_block(const BlockMXFP4& b, float* dst) {
+  decode_levels(dst, b.qs, kMXFP4Levels, std::ldexp(1.0f, b.e - 128));
+}
+
 template <typename Block>
+  requires requires(KValues& k, const Block& b) { unpack_block(k, b); }
+void decode_block(const Block& b, float* dst) {
+  KValues k;
+  unpack_block(k, b);
+  for (int i = 0; i < kKBlockValues; ++i) {
+    dst[i] = static_cast<float>(k.codes[i]) * k.d[i / 16] + k.m[i / 16];
+  }
+}
+
+template <typename Block, int kValues>
 void decode_blocks(const std::byte* src, float* dst, int64_t count) {
-  for (int64_t i = 0; i < count / kBlockValues; ++i) {
+  for (int64_t i = 0; i < count / kValues; ++i) {
     Block block;
     std::memcpy(&block, src + i * sizeof(Block), sizeof(Block));
-    decode_block(block, dst + i * kBlockValues);
+    decode_block(block, dst + i * kValues);
   }
 }
 
@@ -72,11 +96,28 @@ constexpr Row kTable[] = {
     {DType::kF32, decode_f32},
     {DType::kF16, decode_16bit<fp16_to_float>},
     {DType::kBF16, decode_16bit<bf16_to_float>},
-    {DType::kQ4_0, decode_blocks<BlockQ4_0>},
-    {DType::kQ4_1, decode_blocks<BlockQ4_1>},
-    {DType::kQ5_0, decode_blocks<BlockQ5_0>},
-    {DType::kQ5_1, decode_blocks<BlockQ5_1>},
-    {DType::kQ8_0, decode_blocks<BlockQ8_0>},
+    {DType::kQ4_0, decode_blocks<BlockQ4_0, 32>},
+    {DType::kQ4_1, decode_blocks<BlockQ4_1, 32>},
+    {DType::kQ5_0, decode_blocks<BlockQ5_0, 32>},
+    {DType::kQ5_1, decode_blocks<BlockQ5_1, 32>},
+    {DType::kQ8_0, decode_blocks<BlockQ8_0, 32>},
+    {DType::kQ2_K, decode_blocks<BlockQ2_K, 256>},
+    {DType::kQ3_K, decode_blocks<BlockQ3_K, 256>},
+    {DType::kQ4_K, decode_blocks<BlockQ4_K, 256>},
+    {DType::kQ5_K, decode_blocks<BlockQ5_K, 256>},
+    {DType::kQ6_K, decode_blocks<BlockQ6_K, 256>},
+    {DType::kIQ4_NL, decode_blocks<BlockIQ4_NL, 32>},
+    {DType::kIQ4_XS, decode_blocks<BlockIQ4_XS, 256>},
+    {DType::kIQ3_S, decode_blocks<BlockIQ3_S, 256>},
+    {DType::kIQ3_XXS, decode_blocks<BlockIQ3_XXS, 256>},
+    {DType::kIQ2_S, decode_blocks<BlockIQ2_S, 256>},
+    {DType::kIQ2_XS, decode_blocks<BlockIQ2_XS, 256>},
+    {DType::kIQ2_XXS, decode_blocks<BlockIQ2_XXS, 256>},
+    {DType::kIQ1_M, decode_blocks<BlockIQ1_M, 256>},
+    {DType::kIQ1_S, decode_blocks<BlockIQ1_S, 256>},
+    {DType::kTQ2_0, decode_blocks<BlockTQ2_0, 256>},
+    {DType::kTQ1_0, decode_blocks<BlockTQ1_0, 256>},
+    {DType::kMXFP4, decode_blocks<BlockMXFP4, 32>},
 };
 
 }  // namespace

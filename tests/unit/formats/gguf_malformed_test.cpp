@@ -266,9 +266,9 @@ TEST(GgufMalformed, TooManyTensors) {
 
 TEST(GgufMalformed, TensorTypes) {
   check({
-      {"Q4_K", with_type(12), kUnsup, {"tensor 'blk.0.w'", "Q4_K", "not supported yet"}},
-      {"IQ2_XXS", with_type(16), kUnsup, {"tensor 'blk.0.w'", "IQ2_XXS", "not supported yet"}},
-      {"MXFP4", with_type(39), kUnsup, {"tensor 'blk.0.w'", "MXFP4", "not supported yet"}},
+      {"NVFP4", with_type(40), kUnsup, {"tensor 'blk.0.w'", "NVFP4", "not supported yet"}},
+      {"Q1_0", with_type(41), kUnsup, {"tensor 'blk.0.w'", "Q1_0", "not supported yet"}},
+      {"Q2_0", with_type(42), kUnsup, {"tensor 'blk.0.w'", "Q2_0", "not supported yet"}},
       {"Q8_K", with_type(15), kUnsup, {"tensor 'blk.0.w'", "Q8_K", "activations"}},
       {"Q4_2", with_type(4), kUnsup, {"tensor 'blk.0.w'", "Q4_2", "removed"}},
       {"Q4_0_4_4", with_type(31), kUnsup, {"tensor 'blk.0.w'", "Q4_0_4_4", "removed"}},
