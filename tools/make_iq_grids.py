@@ -15,7 +15,7 @@ GRIDS = [
     ("kIq2XxsGrid", quants.IQ2_XXS),
     ("kIq1Grid", quants.IQ1_S),
 ]
-HEAD = """// Written by tools/make_iq_grids.py from the constants that the Python package `gguf` has.
+HEAD = """// Written by tools/make_iq_grids.py with the constants of the Python package `gguf`.
 #include "ops/iq_grids.h"
 
 namespace octavo::ops {

@@ -1,4 +1,4 @@
-// Written by tools/make_iq_grids.py from the constants that the Python package `gguf` has.
+// Written by tools/make_iq_grids.py with the constants of the Python package `gguf`.
 #include "ops/iq_grids.h"
 
 namespace octavo::ops {
