@@ -93,7 +93,10 @@ class Equivalence : public ::testing::TestWithParam<DType> {};
 TEST_P(Equivalence, ChunkedBatchedAndThreadedAreTheSameBits) {
   TinyLlama spec;
   spec.dtype = GetParam();
-  if (dtype_traits(spec.dtype).block_size == 256) spec.hidden_size = spec.intermediate_size = 256;
+  if (dtype_traits(spec.dtype).block_size == 256) {
+    spec.hidden_size = spec.intermediate_size = 256;
+    spec.num_attention_heads = 16;
+  }
   const std::string path = testing::temp_path("model.gguf");
   testing::write_tiny_llama(path, spec);
   Rng rng(11);

@@ -254,6 +254,11 @@ TEST(GgufMalformed, TensorNamesAndShapes) {
       {"bytes wrap to 0", with_dims({uint64_t{1} << 61}, 28), kData, {"tensor 'w'", "bytes"}},
       {"bytes of blocks overflow", with_dims({uint64_t{1} << 62, 1}, 8), kData, {"tensor 'w'"}},
       {"row of a part of a block", with_dims({33, 32}, 2), kData, {"tensor 'w'", "Q4_0"}},
+      {"row of half a K block", with_dims({128, 2}, 12), kData, {"tensor 'w'", "Q4_K", "256"}},
+      {"row of a K block and a half", with_dims({384}, 14), kData, {"tensor 'w'", "Q6_K"}},
+      {"row of a part of an IQ block", with_dims({255}, 21), kData, {"tensor 'w'", "IQ3_S"}},
+      {"row of a part of an MXFP4 block", with_dims({48}, 39), kData, {"tensor 'w'", "MXFP4"}},
+      {"product of K blocks overflows", with_dims({kHuge, 4}, 12), kData, {"overflows"}},
   });
 }
 
@@ -306,6 +311,14 @@ TEST(GgufMalformed, TensorPlaces) {
        with_tensors({raw_tensor("w", {64}, 0, 0)}, 255),
        kData,
        {"tensor 'w'", "256 bytes", "255 bytes"}},
+      {"one byte too few of a K block",
+       with_tensors({raw_tensor("w", {256}, 12, 0)}, 143),
+       kData,
+       {"tensor 'w'", "144 bytes", "143 bytes"}},
+      {"K blocks overlap",
+       with_tensors({raw_tensor("q", {256}, 14, 0), raw_tensor("w", {256}, 10, 192)}, 320),
+       kData,
+       {"tensor 'w'", "overlaps", "'q'"}},
       {"no data at all", no_data, kData, {"tensor 'w'", "0 bytes of the data section"}},
       {"a petabyte",
        with_tensors({raw_tensor("w", {uint64_t{1} << 48}, 0, 0)}),

@@ -14,11 +14,22 @@ namespace {
 
 class GgufWriterTest : public testing::Test {
  protected:
-  GgufWriterTest() : path_(testing::TempDir() + "octavo_gguf_writer_test.gguf") {}
-  ~GgufWriterTest() override { std::filesystem::remove(path_); }
+  GgufWriterTest()
+      : folder_(testing::TempDir() + "octavo_gguf_writer_test"), path_(folder_ + "/out.gguf") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  ~GgufWriterTest() override { std::filesystem::remove_all(folder_); }
 
-  bool partial_exists() const { return std::filesystem::exists(path_ + ".partial"); }
+  // Besides the target.
+  bool partial_exists() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      if (entry.path() != path_) return true;
+    }
+    return false;
+  }
 
+  std::string folder_;
   std::string path_;
 };
 
