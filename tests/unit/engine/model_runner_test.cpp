@@ -124,8 +124,8 @@ TEST_P(Equivalence, ChunkedBatchedAndThreadedAreTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Types, Equivalence,
                          ::testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                           DType::kQ8_0, DType::kQ4_K, DType::kQ6_K, DType::kIQ3_S,
-                                           DType::kBF16, DType::kF16, DType::kF32),
+                                           DType::kQ8_0, DType::kQ4_K, DType::kQ6_K, DType::kBF16,
+                                           DType::kF16, DType::kF32),
                          [](const auto& type) {
                            return std::string(dtype_traits(type.param).name);
                          });

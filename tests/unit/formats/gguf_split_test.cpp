@@ -44,6 +44,17 @@ struct Part {
   }
 };
 
+using Parts = std::vector<Part>;
+
+// A valid model, changed; opening one of its parts must fail.
+struct Case {
+  std::string what;
+  int opened;
+  std::function<void(Parts&)> change;
+  StatusCode code;
+  std::vector<std::string> fragments;  // of the message
+};
+
 class GgufSplit : public testing::Test {
  protected:
   GgufSplit() : folder_(testing::TempDir() + "octavo_gguf_split_test") {
@@ -61,8 +72,24 @@ class GgufSplit : public testing::Test {
     return open_checkpoint(folder_ + "/" + parts_[index].name);
   }
 
+  void check(const std::vector<Case>& cases) {
+    const Parts whole = parts_;
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.what);
+      parts_ = whole;
+      c.change(parts_);
+      const auto checkpoint = open(c.opened);
+      ASSERT_FALSE(checkpoint.ok());
+      EXPECT_EQ(checkpoint.status().code(), c.code) << checkpoint.status().message();
+      for (const std::string& fragment : c.fragments) {
+        EXPECT_NE(checkpoint.status().message().find(fragment), std::string::npos)
+            << "no '" << fragment << "' in: " << checkpoint.status().message();
+      }
+    }
+  }
+
   std::string folder_;
-  std::vector<Part> parts_;
+  Parts parts_;
 };
 
 TEST_F(GgufSplit, AnyPartOpensAllOfThem) {
@@ -107,146 +134,93 @@ TEST_F(GgufSplit, TensorsOutliveTheCheckpoint) {
   EXPECT_EQ(tensor.data[31], std::byte{'c'});
 }
 
-TEST_F(GgufSplit, PartsThatDoNotFitAreNamed) {
-  const std::string second = "model-00002-of-00003.gguf";
-  const auto u16 = [](const char* key, uint16_t value) {
-    return raw_key(key, GgufKind::kU16, raw(value));
+constexpr StatusCode kData = StatusCode::kDataLoss;
+constexpr StatusCode kUnsup = StatusCode::kUnsupported;
+const std::string kFirst = "model-00001-of-00003.gguf";
+const std::string kSecond = "model-00002-of-00003.gguf";
+const std::string kThird = "model-00003-of-00003.gguf";
+
+template <typename T>
+std::string number_key(std::string_view key, GgufKind kind, T value) {
+  return raw_key(key, kind, raw(value));
+}
+std::string text_key(std::string_view key) {
+  return raw_key(key, GgufKind::kString, raw_string("1"));
+}
+
+TEST_F(GgufSplit, MissingPartsAndWrongNamesAreNamed) {
+  const auto named = [](int part, std::string name) {
+    return [part, name](Parts& p) { p[part].name = name; };
   };
-  const auto text = [](const char* key) {
-    return raw_key(key, GgufKind::kString, raw_string("1"));
-  };
-  struct Case {
-    std::string what;
-    int opened;
-    std::function<void(std::vector<Part>&)> change;
-    StatusCode code;
-    std::vector<std::string> fragments;
-  };
-  const StatusCode data = StatusCode::kDataLoss;
-  const std::vector<Case> cases = {
-      {"a part is missing",
-       0,
-       [](auto& p) { p[1].name = ""; },
-       StatusCode::kNotFound,
-       {"part 2 of 3", second}},
-      {"the first part is missing",
-       2,
-       [](auto& p) { p[0].name = ""; },
-       StatusCode::kNotFound,
-       {"part 1 of 3", "model-00001-of-00003.gguf"}},
-      {"a name without a number",
+  check({
+      {"a part is missing", 0, named(1, ""), StatusCode::kNotFound, {"part 2 of 3", kSecond}},
+      {"the first is missing", 2, named(0, ""), StatusCode::kNotFound, {"part 1 of 3", kFirst}},
+      {"no number",
        1,
-       [](auto& p) { p[1].name = "model.gguf"; },
-       StatusCode::kUnsupported,
+       named(1, "model.gguf"),
+       kUnsup,
        {"model.gguf", "'split.count'", "NAME-00001-of-00003.gguf"}},
-      {"a number of four digits",
-       1,
-       [](auto& p) { p[1].name = "model-0002-of-00003.gguf"; },
-       StatusCode::kUnsupported,
-       {"'split.count'"}},
-      {"a sign for a digit",
-       1,
-       [](auto& p) { p[1].name = "model-+0002-of-00003.gguf"; },
-       StatusCode::kUnsupported,
-       {"'split.count'"}},
-      {"the name counts four",
-       1,
-       [](auto& p) { p[1].name = "model-00002-of-00004.gguf"; },
-       data,
-       {"model-00002-of-00004.gguf", "part 2 of 4", "is 3"}},
-      {"the name has number 0",
+      {"four digits", 1, named(1, "model-0002-of-00003.gguf"), kUnsup, {"'split.count'"}},
+      {"a sign for a digit", 1, named(1, "model-+0002-of-00003.gguf"), kUnsup, {"'split.count'"}},
+      {"four parts", 1, named(1, "model-00002-of-00004.gguf"), kData, {"part 2 of 4", "is 3"}},
+      {"number 0", 0, named(0, "model-00000-of-00003.gguf"), kData, {"part 0 of 3"}},
+      {"number 4", 0, named(0, "model-00004-of-00003.gguf"), kData, {"part 4 of 3"}},
+      {"exchanged",
        0,
-       [](auto& p) { p[0].name = "model-00000-of-00003.gguf"; },
-       data,
-       {"part 0 of 3"}},
-      {"the name has number 4",
-       0,
-       [](auto& p) { p[0].name = "model-00004-of-00003.gguf"; },
-       data,
-       {"part 4 of 3"}},
-      {"two names are exchanged",
-       0,
-       [](auto& p) { std::swap(p[0].name, p[1].name); },
-       data,
-       {"model-00001-of-00003.gguf", "'split.no' must be 0", "is 1"}},
-      {"a part of another count",
-       0,
-       [&](auto& p) { p[1].count_key = u16("split.count", 4); },
-       data,
-       {second, "'split.count' must be 3", "is 4"}},
-      {"a part without a count",
-       0,
-       [](auto& p) { p[1].count_key = ""; },
-       data,
-       {second, "'split.count'", "missing"}},
-      {"a part without a number",
-       0,
-       [](auto& p) { p[1].index_key = ""; },
-       data,
-       {second, "'split.no'", "missing"}},
-      {"a count that is a text",
-       0,
-       [&](auto& p) { p[0].count_key = text("split.count"); },
-       data,
-       {"'split.count' must be a number"}},
-      {"a number that is a text",
-       0,
-       [&](auto& p) { p[2].index_key = text("split.no"); },
-       data,
-       {"model-00003-of-00003.gguf", "'split.no' must be a number"}},
-      {"a negative count",
-       0,
-       [](auto& p) { p[0].count_key = raw_key("split.count", GgufKind::kI32, raw(int32_t{-1})); },
-       data,
-       {"'split.count' must be a number, at least 0"}},
-      {"a count beyond five digits",
-       0,
-       [](auto& p) {
-         p[0].count_key = raw_key("split.count", GgufKind::kU64, raw(uint64_t{1} << 40));
-       },
-       data,
-       {"part 1 of 3", "1099511627776"}},
-      {"a tensor in two parts",
-       0,
-       [](auto& p) { p[2].tensor = "t0"; },
-       data,
-       {"model-00003-of-00003.gguf", "tensor 't0'", "model-00001-of-00003.gguf"}},
-      {"fewer tensors than declared",
-       0,
-       [](auto& p) {
-         p[0].tensors_key = raw_key("split.tensors.count", GgufKind::kI32, raw(int32_t{4}));
-       },
-       data,
-       {"'split.tensors.count' is 4", "3 tensors"}},
-      {"a part that is no GGUF file",
-       0,
-       [](auto& p) { p[1].file.magic = "GGUX"; },
-       data,
-       {second, "GGUF"}},
-      {"a big-endian part",
-       0,
-       [](auto& p) { p[1].file.version = 0x03000000; },
-       StatusCode::kUnsupported,
-       {second, "big-endian"}},
-      {"a truncated part",
-       0,
-       [](auto& p) { p[1].file.data.pop_back(); },
-       data,
-       {second, "tensor 't1'"}},
+       [](Parts& p) { std::swap(p[0].name, p[1].name); },
+       kData,
+       {kFirst, "'split.no' must be 0", "is 1"}},
+  });
+}
+
+TEST_F(GgufSplit, KeysThatContradictEachOtherAreNamed) {
+  const auto count = [](int part, std::string key) {
+    return [part, key](Parts& p) { p[part].count_key = key; };
   };
-  const std::vector<Part> whole = parts_;
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.what);
-    parts_ = whole;
-    c.change(parts_);
-    const auto checkpoint = open(c.opened);
-    ASSERT_FALSE(checkpoint.ok());
-    EXPECT_EQ(checkpoint.status().code(), c.code) << checkpoint.status().message();
-    for (const std::string& fragment : c.fragments) {
-      EXPECT_NE(checkpoint.status().message().find(fragment), std::string::npos)
-          << "no '" << fragment << "' in: " << checkpoint.status().message();
-    }
-  }
+  const auto index = [](int part, std::string key) {
+    return [part, key](Parts& p) { p[part].index_key = key; };
+  };
+  const auto four = number_key("split.count", GgufKind::kU16, uint16_t{4});
+  const auto negative = number_key("split.count", GgufKind::kI32, int32_t{-1});
+  const auto huge = number_key("split.count", GgufKind::kU64, uint64_t{1} << 40);
+  const auto tensors = number_key("split.tensors.count", GgufKind::kI32, int32_t{4});
+  const std::string count_text = text_key("split.count");
+  const std::string index_text = text_key("split.no");
+  check({
+      {"another count", 0, count(1, four), kData, {kSecond, "'split.count' must be 3", "is 4"}},
+      {"no count", 0, count(1, ""), kData, {kSecond, "'split.count'", "missing"}},
+      {"no number", 0, index(1, ""), kData, {kSecond, "'split.no'", "missing"}},
+      {"count is a text", 0, count(0, count_text), kData, {"'split.count' must be a number"}},
+      {"number is a text", 0, index(2, index_text), kData, {kThird, "'split.no' must be a"}},
+      {"negative count", 0, count(0, negative), kData, {"'split.count' must be", "at least 0"}},
+      {"huge count", 0, count(0, huge), kData, {"part 1 of 3", "1099511627776"}},
+      {"more tensors than there are",
+       0,
+       [&](Parts& p) { p[0].tensors_key = tensors; },
+       kData,
+       {"'split.tensors.count' is 4", "3 tensors"}},
+  });
+}
+
+TEST_F(GgufSplit, PartsThatAreWrongThemselvesAreNamed) {
+  check({
+      {"a tensor twice",
+       0,
+       [](Parts& p) { p[2].tensor = "t0"; },
+       kData,
+       {kThird, "tensor 't0'", kFirst}},
+      {"no GGUF", 0, [](Parts& p) { p[1].file.magic = "GGUX"; }, kData, {kSecond, "GGUF"}},
+      {"big-endian",
+       0,
+       [](Parts& p) { p[1].file.version = 0x03000000; },
+       kUnsup,
+       {kSecond, "big-endian"}},
+      {"truncated",
+       0,
+       [](Parts& p) { p[1].file.data.pop_back(); },
+       kData,
+       {kSecond, "tensor 't1'"}},
+  });
 }
 
 }  // namespace
