@@ -1,29 +1,35 @@
 #!/usr/bin/env python3
-"""Writes src/ops/iq_grids.cpp, the grids of GGUF's IQ types, from the constants that the Python
+"""Writes src/ops/iq_grids.inl, the grids of GGUF's IQ types, from the constants that the Python
 package `gguf` publishes (pip install gguf; MIT licence, from llama.cpp)."""
 
 import pathlib
 
 from gguf import quants
 
-TARGET = pathlib.Path(__file__).parent.parent / "src/ops/iq_grids.cpp"
+TARGET = pathlib.Path(__file__).parent.parent / "src/ops/iq_grids.inl"
 GRIDS = [
-    ("kIq3SGrid", quants.IQ3_S),
-    ("kIq3XxsGrid", quants.IQ3_XXS),
-    ("kIq2SGrid", quants.IQ2_S),
-    ("kIq2XsGrid", quants.IQ2_XS),
-    ("kIq2XxsGrid", quants.IQ2_XXS),
-    ("kIq1Grid", quants.IQ1_S),
+    ("kIQ3SGrid", quants.IQ3_S),
+    ("kIQ3XxsGrid", quants.IQ3_XXS),
+    ("kIQ2SGrid", quants.IQ2_S),
+    ("kIQ2XsGrid", quants.IQ2_XS),
+    ("kIQ2XxsGrid", quants.IQ2_XXS),
+    ("kIQ1Grid", quants.IQ1_S),
 ]
-HEAD = """// Written by tools/make_iq_grids.py with the constants of the Python package `gguf`.
-#include "ops/iq_grids.h"
+HEAD = """\
+// The grids of the IQ types: constants of the format that were found by search, not by a rule. An
+// entry has eight values of two bits or four of three bits, the first lowest; which number a value
+// stands for depends on the type. Written by tools/make_iq_grids.py with the constants that the
+// Python package `gguf` publishes.
+#include <stdint.h>
 
 namespace octavo::ops {
+namespace {
 
 // clang-format off
 """
 TAIL = """// clang-format on
 
+}  // namespace
 }  // namespace octavo::ops
 """
 
@@ -44,7 +50,7 @@ def table(name, numbers):
             lines.append(line)
             line = " "
         line += f" {word},"
-    return f"const uint16_t {name}[{len(words)}] = {{\n" + "\n".join(lines + [line]) + "\n};\n"
+    return f"constexpr uint16_t {name}[{len(words)}] = {{\n" + "\n".join(lines + [line]) + "\n};\n"
 
 
 if __name__ == "__main__":

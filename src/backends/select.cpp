@@ -90,8 +90,6 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced) {
   for_each_slot(backend.ops, [&](auto& slot, cpu::DTypeSet weights, const auto&) {
     using Fn = std::remove_reference_t<decltype(slot)>;
     slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
-    // Types that have no integer kernels.
-    if (slot == nullptr) slot = best_fn<Fn>(weights, Arithmetic::kFloat32, set);
   });
   backend.ops.pack_weight = pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;

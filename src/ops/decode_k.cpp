@@ -1,5 +1,6 @@
 // The K types in plain C++; ops/k_blocks.h says what their bytes mean.
-#include "ops/decode_block.h"
+#include "ops/blocks.h"
+#include "ops/k_values.h"
 #include "tensor/float16.h"
 
 namespace octavo::ops {

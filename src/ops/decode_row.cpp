@@ -3,7 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/decode_block.h"
+#include "ops/blocks.h"
+#include "ops/k_values.h"
 #include "tensor/float16.h"
 
 namespace octavo::ops {
@@ -70,54 +71,69 @@ void decode_block(const BlockMXFP4& b, float* dst) {
 }
 
 template <typename Block>
-  requires requires(KValues& k, const Block& b) { unpack_block(k, b); }
-void decode_block(const Block& b, float* dst) {
-  KValues k;
-  unpack_block(k, b);
-  for (int i = 0; i < kKBlockValues; ++i) {
-    dst[i] = static_cast<float>(k.codes[i]) * k.d[i / 16] + k.m[i / 16];
+void decode_blocks(const std::byte* src, float* dst, int64_t count) {
+  for (int64_t i = 0; i < count / kBlockValues; ++i) {
+    Block block;
+    std::memcpy(&block, src + i * sizeof(Block), sizeof(Block));
+    decode_block(block, dst + i * kBlockValues);
   }
 }
 
-template <typename Block, int kValues>
-void decode_blocks(const std::byte* src, float* dst, int64_t count) {
-  for (int64_t i = 0; i < count / kValues; ++i) {
+template <typename Block>
+void unpack_k_blocks(KValues* dst, const std::byte* src, int64_t blocks) {
+  for (int64_t i = 0; i < blocks; ++i) {
     Block block;
     std::memcpy(&block, src + i * sizeof(Block), sizeof(Block));
-    decode_block(block, dst + i * kValues);
+    unpack_block(dst[i], block);
+  }
+}
+
+template <typename Block>
+void decode_k_blocks(const std::byte* src, float* dst, int64_t count) {
+  KValues k;
+  for (int64_t i = 0; i < count / kKBlockValues; ++i, dst += kKBlockValues) {
+    unpack_k_blocks<Block>(&k, src + i * sizeof(Block), 1);
+    for (int j = 0; j < kKBlockValues; ++j) {
+      dst[j] = static_cast<float>(k.codes[j]) * k.d[j / 16] + k.m[j / 16];
+    }
   }
 }
 
 struct Row {
   DType dtype;
   DecodeRowFn decode;
+  UnpackRowFn unpack = nullptr;
 };
+template <typename Block>
+constexpr Row k_row(DType dtype) {
+  return {dtype, decode_k_blocks<Block>, unpack_k_blocks<Block>};
+}
 constexpr Row kTable[] = {
     {DType::kF32, decode_f32},
     {DType::kF16, decode_16bit<fp16_to_float>},
     {DType::kBF16, decode_16bit<bf16_to_float>},
-    {DType::kQ4_0, decode_blocks<BlockQ4_0, 32>},
-    {DType::kQ4_1, decode_blocks<BlockQ4_1, 32>},
-    {DType::kQ5_0, decode_blocks<BlockQ5_0, 32>},
-    {DType::kQ5_1, decode_blocks<BlockQ5_1, 32>},
-    {DType::kQ8_0, decode_blocks<BlockQ8_0, 32>},
-    {DType::kQ2_K, decode_blocks<BlockQ2_K, 256>},
-    {DType::kQ3_K, decode_blocks<BlockQ3_K, 256>},
-    {DType::kQ4_K, decode_blocks<BlockQ4_K, 256>},
-    {DType::kQ5_K, decode_blocks<BlockQ5_K, 256>},
-    {DType::kQ6_K, decode_blocks<BlockQ6_K, 256>},
-    {DType::kIQ4_NL, decode_blocks<BlockIQ4_NL, 32>},
-    {DType::kIQ4_XS, decode_blocks<BlockIQ4_XS, 256>},
-    {DType::kIQ3_S, decode_blocks<BlockIQ3_S, 256>},
-    {DType::kIQ3_XXS, decode_blocks<BlockIQ3_XXS, 256>},
-    {DType::kIQ2_S, decode_blocks<BlockIQ2_S, 256>},
-    {DType::kIQ2_XS, decode_blocks<BlockIQ2_XS, 256>},
-    {DType::kIQ2_XXS, decode_blocks<BlockIQ2_XXS, 256>},
-    {DType::kIQ1_M, decode_blocks<BlockIQ1_M, 256>},
-    {DType::kIQ1_S, decode_blocks<BlockIQ1_S, 256>},
-    {DType::kTQ2_0, decode_blocks<BlockTQ2_0, 256>},
-    {DType::kTQ1_0, decode_blocks<BlockTQ1_0, 256>},
-    {DType::kMXFP4, decode_blocks<BlockMXFP4, 32>},
+    {DType::kQ4_0, decode_blocks<BlockQ4_0>},
+    {DType::kQ4_1, decode_blocks<BlockQ4_1>},
+    {DType::kQ5_0, decode_blocks<BlockQ5_0>},
+    {DType::kQ5_1, decode_blocks<BlockQ5_1>},
+    {DType::kQ8_0, decode_blocks<BlockQ8_0>},
+    k_row<BlockQ2_K>(DType::kQ2_K),
+    k_row<BlockQ3_K>(DType::kQ3_K),
+    k_row<BlockQ4_K>(DType::kQ4_K),
+    k_row<BlockQ5_K>(DType::kQ5_K),
+    k_row<BlockQ6_K>(DType::kQ6_K),
+    {DType::kIQ4_NL, decode_blocks<BlockIQ4_NL>},
+    k_row<BlockIQ4_XS>(DType::kIQ4_XS),
+    {DType::kMXFP4, decode_blocks<BlockMXFP4>},
+    k_row<BlockIQ3_S>(DType::kIQ3_S),
+    k_row<BlockIQ3_XXS>(DType::kIQ3_XXS),
+    k_row<BlockIQ2_S>(DType::kIQ2_S),
+    k_row<BlockIQ2_XS>(DType::kIQ2_XS),
+    k_row<BlockIQ2_XXS>(DType::kIQ2_XXS),
+    k_row<BlockIQ1_M>(DType::kIQ1_M),
+    k_row<BlockIQ1_S>(DType::kIQ1_S),
+    k_row<BlockTQ2_0>(DType::kTQ2_0),
+    k_row<BlockTQ1_0>(DType::kTQ1_0),
 };
 
 }  // namespace
@@ -125,6 +141,13 @@ constexpr Row kTable[] = {
 DecodeRowFn decode_row_fn(DType dtype) {
   for (const Row& row : kTable) {
     if (row.dtype == dtype) return row.decode;
+  }
+  return nullptr;
+}
+
+UnpackRowFn unpack_row_fn(DType dtype) {
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return row.unpack;
   }
   return nullptr;
 }

@@ -57,6 +57,13 @@ struct BlockQ6_K {
 static_assert(sizeof(BlockQ2_K) == 84 && sizeof(BlockQ3_K) == 110 && sizeof(BlockQ4_K) == 144 &&
               sizeof(BlockQ5_K) == 176 && sizeof(BlockQ6_K) == 210);
 
+// Any block of 256 values, unpacked: value i = codes[i] * d[i / 16] + m[i / 16].
+struct KValues {
+  int8_t codes[kKBlockValues];
+  float d[kKBlockValues / 16];
+  float m[kKBlockValues / 16];
+};
+
 // Where the codes lie: value i of sub-block s has its low bits in byte low[low_at[s] + i] from bit
 // low_shift[s] on, its high bits in high[high_at[s] + i] from bit high_shift[s] on.
 struct KLayout {

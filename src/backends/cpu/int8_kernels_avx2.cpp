@@ -148,6 +148,7 @@ const Int8Kernels kInt8Avx2 = {
      kernel<ops::BlockQ3_K>(), kernel<ops::BlockQ4_K>(), kernel<ops::BlockQ5_K>(),
      kernel<ops::BlockQ6_K>(), kernel<ops::BlockIQ4_NL>(), kernel<ops::BlockIQ4_XS>(),
      kernel<ops::BlockMXFP4>()},
+    kernel<ops::KValues>(),
 };
 
 }  // namespace octavo::backends::cpu

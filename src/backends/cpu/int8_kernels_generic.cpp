@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "backends/cpu/micro_kernels.h"
-#include "ops/decode_block.h"
+#include "ops/blocks.h"
+#include "ops/k_values.h"
 #include "tensor/float16.h"
 
 namespace octavo::backends::cpu {
@@ -100,16 +101,7 @@ void unpack_block(OnePart* out, const BlockMXFP4& b) {
   set_scale(*out, std::ldexp(1.0f, b.e - 128), 0);
   unpack_levels(*out, b.qs, kMXFP4Levels);
 }
-void unpack_block(OnePart* out, const BlockIQ4_XS& b) {
-  for (int s = 0; s < kKSubBlocks; ++s) {
-    set_scale(out[s], fp16_to_float(b.d) * static_cast<float>(iq4_xs_scale(b, s)), 0);
-    unpack_levels(out[s], b.qs + 16 * s, kIQ4Levels);
-  }
-}
-template <typename Block>
-void unpack_block(PanelBlock<2>* out, const Block& b) {
-  KValues k;
-  ops::unpack_block(k, b);
+void unpack_block(PanelBlock<2>* out, const KValues& k) {
   for (int s = 0; s < kKSubBlocks; ++s) {
     for (int p = 0; p < 2; ++p) {
       out[s].d[p] = k.d[2 * s + p];
@@ -117,6 +109,12 @@ void unpack_block(PanelBlock<2>* out, const Block& b) {
     }
     std::copy_n(k.codes + s * kBlockValues, kBlockValues, out[s].codes);
   }
+}
+template <typename Block>
+void unpack_block(PanelBlock<2>* out, const Block& b) {
+  KValues k;
+  ops::unpack_block(k, b);
+  unpack_block(out, k);
 }
 
 // kSubBlocks: how many times 32 values a block of the file has.
@@ -175,8 +173,9 @@ const Int8Kernels kInt8Generic = {
     quantize,
     {kernel<BlockQ4_0>(), kernel<BlockQ4_1>(), kernel<BlockQ5_0>(), kernel<BlockQ5_1>(),
      kernel<BlockQ8_0>(), k_kernel<BlockQ2_K>(), k_kernel<BlockQ3_K>(), k_kernel<BlockQ4_K>(),
-     k_kernel<BlockQ5_K>(), k_kernel<BlockQ6_K>(), kernel<BlockIQ4_NL>(),
-     kernel<BlockIQ4_XS, 1, kKSubBlocks>(), kernel<BlockMXFP4>()},
+     k_kernel<BlockQ5_K>(), k_kernel<BlockQ6_K>(), kernel<BlockIQ4_NL>(), k_kernel<BlockIQ4_XS>(),
+     kernel<BlockMXFP4>()},
+    k_kernel<KValues>(),
 };
 
 }  // namespace octavo::backends::cpu

@@ -187,5 +187,24 @@ struct LaneFile<ops::BlockIQ4_XS> : LanePlace {
   }
 };
 
+// Rows that have been unpacked, but not brought into lanes.
+template <>
+struct LaneFile<ops::KValues> : LanePlace {
+  OCTAVO_INLINE LaneBlock<2> block(int s) const {
+    LaneBlock<2> out;
+    load_words(out.codes, kGroups, rows, offset + ops::kBlockValues * s);
+    for (IntVec& codes : out.codes) codes = biased(codes);
+    // Four scales, of which two are those of this sub-block.
+    IntVec scales[4];
+    const auto at = static_cast<int64_t>(offsetof(ops::KValues, d));
+    load_transposed(scales, rows, offset + at + 16 * (s / 2));
+    for (int p = 0; p < 2; ++p) {
+      out.d[p] = from_bits(scales[2 * (s % 2) + p]);
+      out.m[p] = set1(0);
+    }
+    return out;
+  }
+};
+
 }  // namespace
 }  // namespace octavo::backends::cpu

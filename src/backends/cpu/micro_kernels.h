@@ -14,8 +14,8 @@ namespace octavo::backends::cpu {
 
 inline constexpr int kMaxPanel = 32;
 
-// Block types that kernels unpack, in the order of DType: q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k
-// q5_k q6_k iq4_nl iq4_xs mxfp4.
+// Block types that kernels unpack themselves, in the order of DType: q4_0 q4_1 q5_0 q5_1 q8_0 q2_k
+// q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4.
 inline constexpr int kNumUnpackedTypes = 13;
 
 // out[i, 0..panel) = sum over k of x[i, k] * panel[k, 0..panel), for `rows` rows.
@@ -109,6 +109,7 @@ struct Int8Kernels {
   int few_rows;  // 0: multiply_few is null
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel);
   Int8Kernel by_type[kNumUnpackedTypes];
+  Int8Kernel unpacked;  // rows of ops::KValues without minima
 };
 
 extern const Int8Kernels kInt8Generic;

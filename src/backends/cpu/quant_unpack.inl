@@ -56,6 +56,9 @@ constexpr CodeFormat kFormat<ops::BlockIQ4_XS> = {
     .bits = 8, .zero = 128, .sub_blocks = ops::kKSubBlocks};
 template <>
 constexpr CodeFormat kFormat<ops::BlockMXFP4> = {.bits = 8, .zero = 128};
+template <>
+constexpr CodeFormat kFormat<ops::KValues> = {
+    .bits = 8, .zero = 128, .parts = 2, .sub_blocks = ops::kKSubBlocks};
 
 template <typename Block>
 constexpr int kParts = kFormat<Block>.parts;

@@ -45,7 +45,6 @@ void silu(ExecContext& ctx, const SiluMulArgs& a) {
 constexpr DTypeSet dtype_range(DType first, DType last) {
   return (dtype_bit(last) << 1) - dtype_bit(first);
 }
-constexpr DTypeSet kUnpacked = dtype_range(DType::kQ4_0, DType::kMXFP4);
 constexpr DTypeSet kQuantized = dtype_range(DType::kQ4_0, DType::kTQ1_0);
 constexpr DTypeSet kAnyWeight =
     kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
@@ -55,9 +54,10 @@ constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
 constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
 const Kernel kTable[] = {
-    {"linear", kUnpacked, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
-    {"linear", kUnpacked, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
-    {"linear", kUnpacked, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>},
+    {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni",
+     int8<kInt8Avx512Vnni>},
     {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},

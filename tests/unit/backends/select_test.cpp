@@ -60,14 +60,6 @@ TEST(Select, ForcedSetsDifferWhereTheyShould) {
   }
 }
 
-TEST(Select, BlocksWithoutIntegerKernelsRunAsFloats) {
-  const Result<Backend> backend = open_cpu(Arithmetic::kAuto, "");
-  ASSERT_TRUE(backend.ok());
-  EXPECT_NE(chosen(*backend, "linear q6_k int8"), nullptr);
-  EXPECT_NE(chosen(*backend, "linear iq3_s float32"), nullptr);
-  EXPECT_EQ(chosen(*backend, "linear iq3_s int8"), nullptr);
-}
-
 TEST(Select, TheEnvironmentForcesASet) {
   setenv("OCTAVO_KERNELS", "generic", 1);
   const Result<Backend> backend = open_backend("auto", Arithmetic::kAuto);
