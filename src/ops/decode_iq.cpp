@@ -205,12 +205,12 @@ void unpack_block(KValues& out, const BlockTQ2_0& b) {
 }
 
 void unpack_block(KValues& out, const BlockTQ1_0& b) {
-  constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
+  static constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
   set_no_minima(out);
   set_scale(out, 0, 16, fp16_to_float(b.d));
   int8_t* dst = out.codes;
   // `count` bytes: their first digits, then their second ones, and so on.
-  const auto unpack = [&dst, &kPowers](const uint8_t* bytes, int count, int digits) {
+  const auto unpack = [&dst](const uint8_t* bytes, int count, int digits) {
     for (int digit = 0; digit < digits; ++digit) {
       for (int i = 0; i < count; ++i) {
         const auto fraction = static_cast<uint8_t>(bytes[i] * kPowers[digit]);

@@ -73,8 +73,8 @@ struct LaneBlock {
   Vec m[kNumParts];  // zero for types that have no minimum
 };
 
-// A block of the file of kLanes rows is a LaneFile<Block>: after load(), block(s) gives sub-block
-// s.
+// A block of the file of kLanes rows is a LaneFile<Block>: after load(), block(s) gives its s-th 32
+// values.
 
 OCTAVO_INLINE IntVec nibbles(IntVec v) {
   return and_int(v, set1_int(0x0F0F0F0F));
