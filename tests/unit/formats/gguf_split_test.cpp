@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "gguf_bytes.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
@@ -55,12 +56,11 @@ struct Case {
   std::vector<std::string> fragments;  // of the message
 };
 
-class GgufSplit : public testing::Test {
+class GgufSplit : public ::testing::Test {
  protected:
-  GgufSplit() : folder_(testing::TempDir() + "octavo_gguf_split_test") {
+  GgufSplit() {
     for (int i = 0; i < kParts; ++i) parts_.emplace_back(i);
   }
-  ~GgufSplit() override { std::filesystem::remove_all(folder_); }
 
   // Writes the parts and opens the one numbered `index`; parts without a name are not written.
   Result<std::shared_ptr<const Checkpoint>> open(int index) {
@@ -88,7 +88,7 @@ class GgufSplit : public testing::Test {
     }
   }
 
-  std::string folder_;
+  const std::string folder_ = testing::temp_path("model");
   Parts parts_;
 };
 

@@ -8,29 +8,23 @@
 
 #include "formats/ggml_types.h"
 #include "gguf_bytes.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
 
-class GgufWriterTest : public testing::Test {
+class GgufWriterTest : public ::testing::Test {
  protected:
-  GgufWriterTest()
-      : folder_(testing::TempDir() + "octavo_gguf_writer_test"), path_(folder_ + "/out.gguf") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directory(folder_);
-  }
-  ~GgufWriterTest() override { std::filesystem::remove_all(folder_); }
-
-  // Besides the target.
+  // Whether there is anything besides the target.
   bool partial_exists() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(path_).parent_path())) {
       if (entry.path() != path_) return true;
     }
     return false;
   }
 
-  std::string folder_;
-  std::string path_;
+  const std::string path_ = testing::temp_path("written.gguf");
 };
 
 // Writes what `checkpoint` holds, the data in pieces of `piece_bytes`.
@@ -214,7 +208,7 @@ TEST_F(GgufWriterTest, LeavesNoFileThatIsNotWhole) {
 
 TEST_F(GgufWriterTest, SaysWhichFileCannotBeCreated) {
   GgufWriter writer;
-  const Status status = writer.open(testing::TempDir() + "no/such/folder/x.gguf");
+  const Status status = writer.open(testing::temp_path("no/such/folder/x.gguf"));
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("no/such/folder/x.gguf"), std::string::npos);
 }

@@ -10,26 +10,23 @@
 
 #include "base/format.h"
 #include "gguf_bytes.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
 
 namespace fs = std::filesystem;
 
-class OutputFileTest : public testing::Test {
+class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() : folder_(testing::TempDir() + "octavo_output_file_test") {
-    fs::remove_all(folder_);
-    fs::create_directory(folder_);
-  }
-  ~OutputFileTest() override { fs::remove_all(folder_); }
+  OutputFileTest() { fs::create_directory(folder_); }
 
   std::string at(const std::string& name) const { return folder_ + "/" + name; }
   size_t num_entries() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  std::string folder_;
+  const std::string folder_ = testing::temp_path("folder");
 };
 
 Status write_text(OutputFile& file, std::string_view text) {
