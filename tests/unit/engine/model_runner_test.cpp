@@ -97,6 +97,10 @@ class Equivalence : public ::testing::TestWithParam<DType> {};
 TEST_P(Equivalence, ChunkedBatchedAndThreadedAreTheSameBits) {
   TinyLlama spec;
   spec.dtype = GetParam();
+  if (dtype_traits(spec.dtype).block_size == 256) {
+    spec.hidden_size = spec.intermediate_size = 256;
+    spec.num_attention_heads = 16;
+  }
   const std::string path = testing::temp_path("model.gguf");
   testing::write_tiny_llama(path, spec);
   Rng rng(11);
@@ -122,7 +126,8 @@ TEST_P(Equivalence, ChunkedBatchedAndThreadedAreTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Types, Equivalence,
                          ::testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                           DType::kQ8_0, DType::kBF16, DType::kF16, DType::kF32),
+                                           DType::kQ8_0, DType::kQ4_K, DType::kQ6_K, DType::kBF16,
+                                           DType::kF16, DType::kF32),
                          [](const auto& type) {
                            return std::string(dtype_traits(type.param).name);
                          });
