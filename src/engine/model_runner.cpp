@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "model/architectures.h"
+#include "model/decoder.h"
 #include "model/weights.h"
 
 namespace octavo::engine {
@@ -35,28 +35,24 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   pool_ =
       OCTAVO_TRY(ThreadPool::create(options.threads == 0 ? available_threads() : options.threads));
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
-  const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
-  OCTAVO_CHECK(architecture != nullptr);
-  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress);
-  model_ = OCTAVO_TRY(architecture->build(config, loader, {kMaxNumBatchedTokens, kMaxLogitRows}));
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress);
+  model_ = OCTAVO_TRY(model::build_decoder(config, loader, {kMaxNumBatchedTokens, kMaxLogitRows}));
 
-  const int64_t widest = std::max(
-      {config.hidden_size, config.intermediate_size, config.num_attention_heads * config.head_dim});
   Device& device = *backend_.device;
   workspace_ = OCTAVO_TRY(device.allocate(
-      backend_.ops.workspace_bytes(kMaxNumBatchedTokens, widest, pool_->num_threads()),
+      backend_.ops.workspace_bytes(kMaxNumBatchedTokens, config.widest_row(), pool_->num_threads()),
       "workspace"));
   const auto logit_values = kMaxLogitRows * config.vocab_size;
   logits_ =
       OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
-  batch_builder_ = std::make_unique<BatchBuilder>(device);
+  batch_builder_ = std::make_unique<BatchBuilder>(device, model_->config());
   return choose_kv_cache(options, checkpoint.path());
 }
 
 Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::string& path) {
-  const int64_t most = model_->config().max_position_embeddings;
+  const int64_t most = model_->config().max_model_len();
   if (options.max_model_len < 0 || options.max_model_len > most) {
-    return invalid_argument(format("max_model_len is {}, but {} was trained for {} tokens",
+    return invalid_argument(format("max_model_len is {}, but {} takes {} tokens at most",
                                    options.max_model_len, path, most));
   }
   max_model_len_ = options.max_model_len == 0 ? most : options.max_model_len;

@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,6 +42,11 @@ class ModelRunner {
   // and kMaxLogitRows rows of logits, which lie in host memory until the next call: [rows,
   // vocab_size].
   Result<ops::Mat> forward(std::span<const ScheduledSlice> slices);
+
+  // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
+  int64_t rope_variant(int64_t max_tokens) const {
+    return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
+  }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks. No sequence may hold
   // any.

@@ -17,8 +17,11 @@ namespace {
 
 using testing::ids_of;
 
-constexpr const char* kCases[] = {"llama3_gqa", "llama_head_dim", "llama_sharded",
-                                  "llama_tied_bias"};
+constexpr const char* kCases[] = {
+    "gemma2",       "gemma3",         "llama3_gqa",    "llama4_conditional", "llama4_maverick",
+    "llama4_scout", "llama_head_dim", "llama_sharded", "llama_tied_bias",    "mistral_window",
+    "mixtral",      "olmo2",          "phi3",          "phi3_longrope",      "qwen2",
+    "qwen3",        "qwen3_moe",      "qwen3_yarn"};
 
 struct Arithmetic {
   const char* name;
