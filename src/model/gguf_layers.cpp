@@ -77,25 +77,20 @@ Status read_windows(GgufKeys& keys, ModelConfig& config) {
   return {};
 }
 
+// A window of 0 means that all layers are alike: they see everything and rotate.
 Status read_llama4_layers(GgufKeys& keys, ModelConfig& config) {
   int64_t chunk = kLlama4Chunk;
   if (keys.has("attention.sliding_window")) {
     chunk = OCTAVO_TRY(keys.count_or_none("attention.sliding_window", INT32_MAX));
   }
-  if (keys.has("attention.chunk_size")) {
-    chunk = OCTAVO_TRY(keys.count_or_none("attention.chunk_size", INT32_MAX));
-  }
-  int64_t interval = kLlama4NoRopeInterval;
+  int64_t period = kLlama4NoRopeInterval;
   if (keys.has("attention.sliding_window_pattern")) {
-    interval = OCTAVO_TRY(keys.count("attention.sliding_window_pattern", kMaxLayers));
+    period = OCTAVO_TRY(keys.count("attention.sliding_window_pattern", kMaxLayers));
   }
   for (int64_t i = 0; chunk > 0 && i < config.num_hidden_layers; ++i) {
     LayerConfig& layer = config.layers[i];
-    if (is_last_of(i, interval)) {
-      layer.rope = LayerRope::kNone;
-    } else {
-      layer.attention_chunk_size = chunk;
-    }
+    if (!is_last_of(i, period)) layer.attention_chunk_size = chunk;
+    if (is_last_of(i, kLlama4NoRopeInterval)) layer.rope = LayerRope::kNone;
   }
   config.attn_scale =
       static_cast<float>(OCTAVO_TRY(keys.number_or("attention.temperature_scale", 0.1)));
