@@ -33,16 +33,31 @@ Status append_eos_ids(const Json* config, const std::string& path, std::vector<i
   return {};
 }
 
+Result<std::vector<int64_t>> eos_ids_of_folder(const formats::Checkpoint& checkpoint) {
+  std::vector<int64_t> ids;
+  for (const char* name : {"generation_config", "config"}) {
+    OCTAVO_TRY(append_eos_ids(json_find(checkpoint.metadata(), name),
+                              format("{}/{}.json", checkpoint.path(), name), ids));
+  }
+  return ids;
+}
+
+Result<std::vector<int64_t>> eos_ids_of_gguf(const formats::Checkpoint& checkpoint) {
+  std::vector<int64_t> ids;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.eom_token_id"}) {
+    if (json_find(checkpoint.metadata(), key) == nullptr) continue;
+    ids.push_back(OCTAVO_TRY(json_int(checkpoint.metadata(), key, checkpoint.path())));
+  }
+  return ids;
+}
+
 Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const formats::Checkpoint& checkpoint) {
   const std::string& folder = checkpoint.path();
   const std::string path = folder + "/tokenizer.json";
   if (!exists(path)) return not_found(path + ": the model's tokenizer is not there");
   const Json tokenizer = OCTAVO_TRY(parse_json(OCTAVO_TRY(formats::read_text_file(path)), path));
-  std::vector<int64_t> eos_ids;
-  for (const char* name : {"generation_config", "config"}) {
-    OCTAVO_TRY(append_eos_ids(json_find(checkpoint.metadata(), name),
-                              format("{}/{}.json", folder, name), eos_ids));
-  }
+  const std::vector<int64_t> eos_ids = OCTAVO_TRY(eos_ids_of_folder(checkpoint));
   tokenizer::HfTokenizerFiles files{
       .tokenizer = tokenizer,
       .tokenizer_config = json_find(checkpoint.metadata(), "tokenizer_config"),
@@ -63,6 +78,18 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& check
   }
   if (checkpoint.format_name() == "safetensors") return tokenizer_of_folder(checkpoint);
   return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));
+}
+
+Result<std::vector<TokenId>> configured_stop_ids(const formats::Checkpoint& checkpoint,
+                                                 int64_t vocab_size) {
+  const bool gguf = checkpoint.format_name() == "gguf";
+  const std::vector<int64_t> eos_ids =
+      OCTAVO_TRY(gguf ? eos_ids_of_gguf(checkpoint) : eos_ids_of_folder(checkpoint));
+  std::vector<TokenId> ids;
+  for (const int64_t id : eos_ids) {
+    if (id >= 0 && id < vocab_size) ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
 }
 
 }  // namespace octavo::engine

@@ -13,8 +13,6 @@
 namespace octavo::model {
 namespace {
 
-constexpr std::string_view kSkippedPart = "of parts that octavo does not run";
-
 // Where row `row` of the result comes from in the file: row p * (d/2) + i of a head lies at 2i + p.
 int64_t source_row(int64_t row, const RowOrder& order) {
   if (!order.adjacent_pairs) return row;
@@ -242,46 +240,49 @@ Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::strin
   return buffer;
 }
 
-// Why a tensor that nobody took may stay behind; "" where it may not.
+// Why a tensor that nobody took may stay behind; "" where it may not. Of a part of the model that is
+// not run: its prefix.
 std::string_view WeightLoader::why_redundant(std::string_view name) const {
   if (is_gguf()) return "";
   for (const std::string_view prefix : architecture_.skipped) {
-    if (!prefix.empty() && name.starts_with(prefix)) return kSkippedPart;
+    if (!prefix.empty() && name.starts_with(prefix)) return prefix;
   }
-  if (name.ends_with(".rotary_emb.inv_freq")) return "of frequencies, which are computed";
+  if (name.ends_with(".rotary_emb.inv_freq")) return "frequencies, which are computed";
   if (config_.tie_word_embeddings && name == file_name("lm_head.weight")) {
-    return "that repeats the embedding";
+    return "a head that repeats the embedding";
   }
   return "";
 }
 
 Status WeightLoader::finish() const {
-  struct Group {
-    int64_t count = 0;
-    std::string first;
-  };
-  std::map<std::string_view, Group> redundant;
-  Group unknown;
+  std::map<std::string_view, int64_t> redundant;
+  int64_t num_unknown = 0;
+  std::string first_unknown;
   for (const formats::TensorInfo& info : checkpoint_.tensors()) {
     if (taken_.contains(info.name)) continue;
     const std::string_view why = why_redundant(info.name);
-    Group& group = why.empty() ? unknown : redundant[why];
-    if (group.count++ == 0) group.first = info.name;
+    if (!why.empty()) {
+      ++redundant[why];
+    } else if (num_unknown++ == 0) {
+      first_unknown = info.name;
+    }
   }
-  if (unknown.count > 0) {
+  if (num_unknown > 0) {
     return data_loss(format("{}: {} tensor{} that this architecture does not use, first '{}'",
-                            checkpoint_.path(), unknown.count, unknown.count == 1 ? "" : "s",
-                            unknown.first));
+                            checkpoint_.path(), num_unknown, num_unknown == 1 ? "" : "s",
+                            first_unknown));
   }
   if (redundant.empty()) return {};
-  std::string list;
-  for (const auto& [why, group] : redundant) {
-    list += format("{}{} {} ('{}'{})", list.empty() ? "" : ", ", group.count, why, group.first,
-                   group.count == 1 ? "" : ", …");
-  }
   // That a part of the model is missing is for everybody to know, a repeated matrix is not.
-  const std::string line = format("{}: tensors left unread: {}", checkpoint_.path(), list);
-  log_line(redundant.contains(kSkippedPart) ? LogLevel::kWarning : LogLevel::kInfo, line);
+  LogLevel level = LogLevel::kInfo;
+  std::string list;
+  for (const auto& [why, count] : redundant) {
+    const bool part = why.ends_with('.');
+    if (part) level = LogLevel::kWarning;
+    list += format("{}{} {}{}{}", list.empty() ? "" : ", ", count, part ? "of the part '" : "(",
+                   why, part ? "'" : ")");
+  }
+  log_line(level, format("{}: tensors that are not used: {}", checkpoint_.path(), list));
   return {};
 }
 

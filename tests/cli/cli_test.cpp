@@ -1,57 +1,25 @@
 // The commands as a user runs them: output, exit codes, messages.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "base/env.h"
 #include "base/json.h"
+#include "cli/run_octavo.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {
 namespace {
 
-struct Outcome {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// Runs `octavo ARGUMENTS` by the shell, with `input` on standard input.
-Outcome octavo(const std::string& arguments, const std::string& input = "",
-               const std::string& environment = "") {
-  const std::string base = testing::temp_path("");
-  std::ofstream(base + "in", std::ios::binary) << input;
-  const std::string command = environment + " " OCTAVO_BINARY " " + arguments + " <" + base +
-                              "in >" + base + "out 2>" + base + "err";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(base + "out"),
-          read_file(base + "err")};
-}
-
-void expect_failure(const Outcome& outcome, int exit_code, const std::string& part) {
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-  EXPECT_EQ(outcome.err.rfind("octavo: error: ", 0), 0u) << outcome.err;
-  EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-}
-
-std::string tiny_model() {
-  const std::string path = testing::temp_path("model.gguf");
-  testing::write_tiny_llama(path, {});
-  return path;
-}
+using testing::expect_failure;
+using testing::octavo;
+using testing::Outcome;
+using testing::read_file;
+using testing::tiny_model;
 
 TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo(""), 2, "no command");
@@ -91,7 +59,6 @@ TEST(Cli, ValuesKeepTheirUnderscores) {
 TEST(Cli, LogitsKeepsALinkAndWritesToAPipe) {
   const std::string real = testing::temp_path("real");
   const std::string link = testing::temp_path("link");
-  std::filesystem::remove(link);
   std::ofstream(real) << "old";
   std::filesystem::create_symlink(real, link);
   const std::string command = "logits " + tiny_model() + " --token-ids 1 --output ";

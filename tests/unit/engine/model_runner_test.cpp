@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/rng.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo::engine {
