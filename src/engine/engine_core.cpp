@@ -68,9 +68,10 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   active->sink = std::move(sink);
   const auto processor =
       OCTAVO_TRY(LogitsProcessor::create(active->request, tokenizer_, config_.vocab_size));
+  const int64_t rope_variant = executor_.rope_variant(num_prompt_tokens + max_tokens);
   for (int32_t i = 0; i < active->request.n; ++i) {
     active->completions.push_back(
-        std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens));
+        std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens, rope_variant));
     active->completions.back()->echo(prompt_text);
   }
   active->completions[0]->num_forks = active->request.n - 1;

@@ -24,6 +24,7 @@ struct Sequence {
   int32_t priority = 0;        // the smaller, the sooner
   int32_t num_forks = 0;       // sequences that will branch off once the prompt is computed
   std::string cache_extras;    // see PrefixIndex
+  int64_t rope_variant = 0;    // model::rope_variant of the length it may reach; never changes
   // Logits are wanted at this position and all later ones; moved on as they come.
   int64_t first_logit_position = 0;
 
