@@ -14,7 +14,8 @@ inline constexpr const char* kModelHelp = "a .gguf file, a model folder, or an a
 
 class ModelArgs {
  public:
-  // Declares MODEL, --backend, --dtype, --kv-cache-dtype, --max-model-len and --threads.
+  // Declares MODEL, --backend, --dtype, --kv-cache-dtype, --attention-backend,
+  // --max-model-len and --threads.
   explicit ModelArgs(Args& args);
 
   // Loads the model, with a progress bar on a terminal.

@@ -24,21 +24,21 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
   OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_tokens <= sequence.num_pending_tokens());
   const int64_t begin = sequence.num_computed_tokens;
   const int64_t end = begin + slice.num_tokens;
-  OCTAVO_CHECK(static_cast<int64_t>(sequence.block_table.size()) * block_size >= end);
+  const std::vector<int32_t>& blocks = sequence.block_table.blocks;
+  OCTAVO_CHECK(static_cast<int64_t>(blocks.size()) * block_size >= end);
+  OCTAVO_CHECK(slice.num_logit_rows <= slice.num_tokens);
   for (int64_t position = begin; position < end; ++position) {
-    if (slice.logits == WantLogits::kAll ||
-        (slice.logits == WantLogits::kLast && position == end - 1)) {
+    if (position >= end - slice.num_logit_rows) {
       logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
     }
     token_ids_.push_back(sequence.token_ids[position]);
     positions_.push_back(static_cast<int32_t>(position));
-    slot_mapping_.push_back(sequence.block_table[position / block_size] * block_size +
-                            position % block_size);
+    slot_mapping_.push_back(blocks[position / block_size] * block_size + position % block_size);
   }
   cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));
   seq_lens_.push_back(static_cast<int32_t>(end));
   const size_t row = block_table_.size();
-  block_table_.insert(block_table_.end(), sequence.block_table.begin(), sequence.block_table.end());
+  block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
   block_table_.resize(row + block_table_stride_, -1);
 }
 
@@ -75,7 +75,7 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   cu_seqlens_q_.push_back(0);
   block_table_stride_ = 0;
   for (const ScheduledSlice& slice : slices) {
-    const auto blocks = static_cast<int64_t>(slice.sequence->block_table.size());
+    const auto blocks = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
     block_table_stride_ = std::max(block_table_stride_, blocks);
   }
   for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);

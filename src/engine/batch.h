@@ -14,15 +14,6 @@
 
 namespace octavo::engine {
 
-enum class WantLogits { kNone, kLast, kAll };
-
-// The next `num_tokens` uncomputed tokens of a sequence, whose block table already covers them.
-struct ScheduledSlice {
-  Sequence* sequence = nullptr;
-  int64_t num_tokens = 0;
-  WantLogits logits = WantLogits::kNone;
-};
-
 class BatchBuilder {
  public:
   BatchBuilder(Device& device, const model::ModelConfig& config)

@@ -62,6 +62,7 @@ Status Decoder::load(WeightLoader& loader, const Limits& limits) {
   totals_ = loader.totals();
   totals_.decode_bytes = totals_.weight_bytes - idle_bytes;
   scratch_ = OCTAVO_TRY(Activations::create(loader.device(), config_, limits));
+  totals_.scratch_bytes = scratch_.memory.size_bytes;
   return {};
 }
 

@@ -1,6 +1,6 @@
 // The float micro-kernels, written over simd.h and included by one file per instruction set.
+#include "backends/cpu/k_unpack.inl"
 #include "backends/cpu/micro_kernels.h"
-#include "backends/cpu/quant_unpack.inl"
 #include "backends/cpu/simd.h"
 
 namespace octavo::backends::cpu {
@@ -73,20 +73,29 @@ void unpack(float* dst, const void* const* rows, int64_t count) {
   }
 }
 
+// 32 values of kLanes rows.
+template <typename Block>
+OCTAVO_INLINE void store_values(float* dst, const LaneBlock<kParts<Block>>& in) {
+  for (int g = 0; g < kGroups; ++g) {
+    const int part = g * kParts<Block> / kGroups;
+    const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]), shift_right<16>(in.codes[g]),
+                             shift_right<24>(in.codes[g])};
+    for (int i = 0; i < 4; ++i) {
+      const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kFormat<Block>.zero);
+      store(dst + (4 * g + i) * kPanel, fma(code, in.d[part], in.m[part]));
+    }
+  }
+}
+
 template <typename Block>
 void unpack_quantized(float* dst, const void* const* rows, int64_t count) {
-  for (int64_t b = 0; b < count / ops::kBlockValues; ++b) {
+  for (int64_t b = 0; b < count / (ops::kBlockValues * kSubBlocks<Block>); ++b) {
     for (int lane = 0; lane < kPanel; lane += kLanes) {
-      const LaneBlock in =
-          unpack_lanes<Block>(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
-      float* values = dst + b * ops::kBlockValues * kPanel + lane;
-      for (int g = 0; g < kGroups; ++g) {
-        const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]),
-                                 shift_right<16>(in.codes[g]), shift_right<24>(in.codes[g])};
-        for (int i = 0; i < 4; ++i) {
-          const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kZero<Block>);
-          store(values + (4 * g + i) * kPanel, fma(code, in.d, in.m));
-        }
+      LaneFile<Block> file;
+      file.load(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      for (int s = 0; s < kSubBlocks<Block>; ++s) {
+        const int64_t first = (b * kSubBlocks<Block> + s) * ops::kBlockValues;
+        store_values<Block>(dst + first * kPanel + lane, file.block(s));
       }
     }
   }
@@ -202,7 +211,11 @@ constexpr FloatKernels kFloatKernels = {
     unpack<Format::kBF16>,
     {unpack_quantized<ops::BlockQ4_0>, unpack_quantized<ops::BlockQ4_1>,
      unpack_quantized<ops::BlockQ5_0>, unpack_quantized<ops::BlockQ5_1>,
-     unpack_quantized<ops::BlockQ8_0>},
+     unpack_quantized<ops::BlockQ8_0>, unpack_quantized<ops::BlockQ2_K>,
+     unpack_quantized<ops::BlockQ3_K>, unpack_quantized<ops::BlockQ4_K>,
+     unpack_quantized<ops::BlockQ5_K>, unpack_quantized<ops::BlockQ6_K>,
+     unpack_quantized<ops::BlockIQ4_NL>, unpack_quantized<ops::BlockIQ4_XS>,
+     unpack_quantized<ops::BlockMXFP4>},
     widen<Format::kF16>,
     widen<Format::kBF16>,
     multiply,

@@ -47,9 +47,10 @@ void cap(ExecContext& ctx, const SoftcapArgs& a) {
   softcap(ctx, a, kKernels);
 }
 
-constexpr DTypeSet kQuantized = dtype_bit(DType::kQ4_0) | dtype_bit(DType::kQ4_1) |
-                                dtype_bit(DType::kQ5_0) | dtype_bit(DType::kQ5_1) |
-                                dtype_bit(DType::kQ8_0);
+constexpr DTypeSet dtype_range(DType first, DType last) {
+  return (dtype_bit(last) << 1) - dtype_bit(first);
+}
+constexpr DTypeSet kQuantized = dtype_range(DType::kQ4_0, DType::kTQ1_0);
 constexpr DTypeSet kAnyWeight =
     kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
 

@@ -262,6 +262,8 @@ TEST(LocalModel, OptionsAreChecked) {
   refused([](LoadOptions& o) { o.backend = "tpu"; }, "tpu");
   refused([](LoadOptions& o) { o.dtype = "float8"; }, "float8");
   refused([](LoadOptions& o) { o.kv_cache_dtype = "int3"; }, "int3");
+  refused([](LoadOptions& o) { o.attn_implementation = "flash"; }, "'flash'");
+  refused([](LoadOptions& o) { o.attn_implementation = "flash_attention_3"; }, "has no GPU");
   refused([](LoadOptions& o) { o.max_model_len = 4096; }, "4096");
   refused([](LoadOptions& o) { o.threads = -1; }, "threads");
 }
