@@ -42,8 +42,9 @@ CASES = {
             rope_type="default", rope_theta=10000.0)),
          "rope linear instead of dynamic": dict(rope_parameters=dict(
              rope_type="linear", factor=8.0, rope_theta=10000.0))},
-        ["Logits have the frequencies of a sequence as long as the prompt. Continuations have, from "
-         "the first token on, those of the length that they will reach: prompt and 32 tokens."]),
+        ["Logits have the frequencies of a sequence as long as the prompt. Continuations have, "
+         "from the first token on, those of the length that they will reach: prompt and 32 "
+         "tokens."]),
     "qwen2_window": (
         "Qwen2Config",
         "a window of 8 from layer 1 on: use_sliding_window with max_window_layers",
@@ -202,7 +203,8 @@ def make(name, out):
         prompts = [torch.randint(3, VOCAB, (n,), generator=generator).tolist()
                    for n in PROMPT_LENGTHS]
         routing = []
-        all_logits = logits(model, prompts[ALL_POSITIONS_PROMPT], routing=routing if experts else None)
+        all_logits = logits(model, prompts[ALL_POSITIONS_PROMPT],
+                            routing=routing if experts else None)
         if not experts:
             break
         # Choices of experts that another rounding could not turn over: one that changes at the

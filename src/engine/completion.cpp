@@ -19,7 +19,7 @@ SamplingParams with_seed_of(const SamplingParams& params, int32_t index) {
 }  // namespace
 
 Completion::Completion(ActiveRequest& request, int32_t index, const LogitsProcessor& processor,
-                       const Tokenizer* tokenizer, int64_t max_tokens, int64_t variant)
+                       const Tokenizer* tokenizer, int64_t max_tokens)
     : request_(request),
       tokenizer_(tokenizer),
       max_tokens_(max_tokens),
@@ -29,8 +29,7 @@ Completion::Completion(ActiveRequest& request, int32_t index, const LogitsProces
   token_ids = request.request.prompt_token_ids;
   max_num_tokens = request.num_prompt_tokens() + max_tokens;
   priority = request.request.priority;
-  rope_variant = variant;
-  cache_extras = format("{}:{}", variant, request.request.cache_salt);
+  cache_extras = request.request.cache_salt;
   first_logit_position =
       request.request.sampling.prompt_logprobs ? 0 : request.num_prompt_tokens() - 1;
   output_.index = index;

@@ -21,7 +21,7 @@ struct ActiveRequest;
 class Completion : public Sequence {
  public:
   Completion(ActiveRequest& request, int32_t index, const LogitsProcessor& processor,
-             const Tokenizer* tokenizer, int64_t max_tokens, int64_t variant);
+             const Tokenizer* tokenizer, int64_t max_tokens);
 
   ActiveRequest& request() const { return request_; }
   bool finished() const { return output_.finish_reason.has_value(); }

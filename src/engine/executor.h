@@ -11,10 +11,6 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Which rotary frequencies a sequence of up to `max_tokens` tokens has (model::rope_variant). May
-  // be called from any thread.
-  virtual int64_t rope_variant(int64_t) const { return 0; }
-
   // Begins a step; `plan` stays as it is until wait() returns. After an error there is no step.
   virtual Status execute_async(const Plan& plan) = 0;
 

@@ -54,7 +54,7 @@ class ModelRunner final : public Executor {
   Result<ops::Mat> forward(std::span<const ScheduledSlice> slices);
 
   // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
-  int64_t rope_variant(int64_t max_tokens) const override {
+  int64_t rope_variant(int64_t max_tokens) const {
     return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
   }
 

@@ -18,13 +18,13 @@ struct Sequence {
   std::vector<TokenId> token_ids;   // prompt, then what was generated
   int64_t num_computed_tokens = 0;  // of these, keys and values are in the cache
   BlockTable block_table;
+  int64_t rope_variant = 0;  // model::rope_variant of the length it may reach; never changes
 
   // Set by the owner before Scheduler::add.
   int64_t max_num_tokens = 0;  // of prompt and answer together
   int32_t priority = 0;        // the smaller, the sooner
   int32_t num_forks = 0;       // sequences that will branch off once the prompt is computed
   std::string cache_extras;    // see PrefixIndex
-  int64_t rope_variant = 0;    // model::rope_variant of the length it may reach; never changes
   // Logits are wanted at this position and all later ones; moved on as they come.
   int64_t first_logit_position = 0;
 

@@ -15,7 +15,7 @@ constexpr Traits kMixtral = {.windows = WindowRule::kAll,
                              .gguf_adjacent_pairs = true,
                              .rope_theta = 1e6};
 
-constexpr Traits kQwen2 = {.windows = WindowRule::kFromLayer};
+constexpr Traits kQwen2 = {.windows = WindowRule::kFromLayer, .qkv_bias = true};
 
 constexpr Traits kQwen3 = {.qk_norm = QkNorm::kPerHead, .windows = WindowRule::kFromLayer};
 
@@ -31,6 +31,7 @@ constexpr Traits kGemma2 = {.norms = NormPlacement::kAround,
                             .activation = Activation::kGeluTanh,
                             .windows = WindowRule::kAlternating,
                             .local_period = 2,
+                            .capped_scores = true,
                             .norms_plus_one = true,
                             .scaled_embedding = true,
                             .tied_by_default = true};
@@ -40,6 +41,7 @@ constexpr Traits kGemma3 = {.norms = NormPlacement::kAround,
                             .activation = Activation::kGeluTanh,
                             .windows = WindowRule::kAlternating,
                             .local_period = 6,
+                            .local_rope = true,
                             .norms_plus_one = true,
                             .scaled_embedding = true,
                             .tied_by_default = true,

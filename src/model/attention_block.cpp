@@ -47,9 +47,13 @@ Status AttentionBlock::load_projections(WeightLoader& loader, const ModelConfig&
   q_proj_ = OCTAVO_TRY(loader.matrix(attn + "q_proj.weight", q_dim, hidden, rotary));
   k_proj_ = OCTAVO_TRY(loader.matrix(attn + "k_proj.weight", kv_dim, hidden, rotary));
   v_proj_ = OCTAVO_TRY(loader.matrix(attn + "v_proj.weight", kv_dim, hidden));
-  q_bias_ = OCTAVO_TRY(loader.optional_vector(attn + "q_proj.bias", q_dim, rotary));
-  k_bias_ = OCTAVO_TRY(loader.optional_vector(attn + "k_proj.bias", kv_dim, rotary));
-  v_bias_ = OCTAVO_TRY(loader.optional_vector(attn + "v_proj.bias", kv_dim));
+  const auto bias = [&](const char* name, int64_t count, RowOrder order) {
+    return config.traits.qkv_bias ? loader.vector(attn + name, count, order)
+                                  : loader.optional_vector(attn + name, count, order);
+  };
+  q_bias_ = OCTAVO_TRY(bias("q_proj.bias", q_dim, rotary));
+  k_bias_ = OCTAVO_TRY(bias("k_proj.bias", kv_dim, rotary));
+  v_bias_ = OCTAVO_TRY(bias("v_proj.bias", kv_dim, {}));
   o_bias_ = OCTAVO_TRY(loader.optional_vector(attn + "o_proj.bias", hidden));
   return {};
 }

@@ -54,20 +54,22 @@ Status read_heads(GgufKeys& keys, ModelConfig& config) {
 // What multiplies and caps scores and logits. The file does not say that the 27B models of Gemma
 // divide scores by the root of hidden_size / num_attention_heads; their number of layers does.
 Status read_scales(GgufKeys& keys, ModelConfig& config) {
+  constexpr int64_t kGemma2Layers27B = 46;
+  constexpr int64_t kGemma3Layers27B = 62;
   double divisor = static_cast<double>(config.head_dim);
   if (config.traits.scaled_embedding) {
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
     config.final_logit_softcapping =
         static_cast<float>(OCTAVO_TRY(keys.number_or_none("final_logit_softcapping")));
-    const bool gemma2 = config.traits.qk_norm == ops::QkNorm::kNone;
-    if (gemma2) {
-      config.attn_logit_softcapping =
-          static_cast<float>(OCTAVO_TRY(keys.number_or_none("attn_logit_softcapping")));
-    }
-    if (config.num_hidden_layers == (gemma2 ? 46 : 62)) {
+    const bool gemma3 = config.traits.local_rope;
+    if (config.num_hidden_layers == (gemma3 ? kGemma3Layers27B : kGemma2Layers27B)) {
       divisor =
           static_cast<double>(config.hidden_size) / static_cast<double>(config.num_attention_heads);
     }
+  }
+  if (config.traits.capped_scores) {
+    config.attn_logit_softcapping =
+        static_cast<float>(OCTAVO_TRY(keys.number_or_none("attn_logit_softcapping")));
   }
   config.attention_scale = static_cast<float>(1 / std::sqrt(divisor));
   return {};

@@ -130,8 +130,7 @@ Status read_gguf_rope(GgufKeys& keys, const formats::Checkpoint& checkpoint, Mod
   RopeParameters& rope = config.rope;
   rope.rope_theta = OCTAVO_TRY(keys.number_or("rope.freq_base", 10000));
   OCTAVO_TRY(check_rotary_dim(keys, config));
-  if (config.traits.windows == WindowRule::kAlternating &&
-      config.traits.qk_norm == ops::QkNorm::kPerHead) {  // Gemma 3
+  if (config.traits.local_rope) {
     config.local_rope = RopeParameters{};
     config.local_rope->rope_theta =
         OCTAVO_TRY(keys.number_or("rope.freq_base_swa", kGemma3LocalTheta));

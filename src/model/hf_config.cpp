@@ -81,11 +81,10 @@ Status read_scales(const HfReader& reader, ModelConfig& config) {
     divisor = OCTAVO_TRY(reader.positive_or("query_pre_attn_scalar", divisor));
     config.final_logit_softcapping =
         static_cast<float>(OCTAVO_TRY(reader.positive_or("final_logit_softcapping", 0)));
-    // Gemma 3 has q/k norms in place of a cap on scores.
-    if (config.traits.qk_norm == ops::QkNorm::kNone) {
-      config.attn_logit_softcapping =
-          static_cast<float>(OCTAVO_TRY(reader.positive_or("attn_logit_softcapping", 0)));
-    }
+  }
+  if (config.traits.capped_scores) {
+    config.attn_logit_softcapping =
+        static_cast<float>(OCTAVO_TRY(reader.positive_or("attn_logit_softcapping", 0)));
   }
   config.attention_scale = static_cast<float>(1 / std::sqrt(divisor));
   return {};
@@ -114,6 +113,7 @@ Result<ModelConfig> read_hf_config(const formats::Checkpoint& checkpoint) {
   const bool tied =
       OCTAVO_TRY(reader.flag_or("tie_word_embeddings", config.traits.tied_by_default));
   config.tie_word_embeddings = nested ? OCTAVO_TRY(top.flag_or("tie_word_embeddings", tied)) : tied;
+  config.traits.qkv_bias = OCTAVO_TRY(reader.flag_or("attention_bias", config.traits.qkv_bias));
   OCTAVO_TRY(read_activation(reader, config.traits));
   OCTAVO_TRY(read_scales(reader, config));
   OCTAVO_TRY(read_hf_rope(reader, config));

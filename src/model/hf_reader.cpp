@@ -15,7 +15,6 @@ constexpr std::string_view kWithoutEffect[] = {"architectures",
                                                "model_type",
                                                "_name_or_path",
                                                "attention_dropout",
-                                               "attention_bias",
                                                "mlp_bias",
                                                "bos_token_id",
                                                "dtype",
@@ -151,48 +150,42 @@ Result<double> HfReader::positive_or(std::string_view key, double otherwise) con
   return positive(key);
 }
 
-Result<const JsonArray*> HfReader::array(std::string_view key, int64_t max_size) const {
+Result<const JsonArray*> HfReader::array(std::string_view key, int64_t min_size,
+                                         int64_t max_size) const {
   read_.emplace(key);
   const JsonArray* values = OCTAVO_TRY(json_array(config_, key, source_));
-  if (static_cast<int64_t>(values->size()) > max_size) {
-    return data_loss(format("{}: '{}' has {} elements, at most {} make sense", source_, key,
-                            values->size(), max_size));
+  const auto size = static_cast<int64_t>(values->size());
+  if (size < min_size || size > max_size) {
+    return data_loss(format("{}: '{}' has {} elements, which must be {}{}", source_, key, size,
+                            min_size == max_size ? "" : "at most ", max_size));
   }
   return values;
 }
 
 Result<std::vector<std::string>> HfReader::texts(std::string_view key, int64_t size) const {
   std::vector<std::string> texts;
-  for (const Json& value : *OCTAVO_TRY(array(key, size))) {
+  for (const Json& value : *OCTAVO_TRY(array(key, size, size))) {
     if (!value.is_string()) return data_loss(format("{}: '{}' must hold strings", source_, key));
     texts.emplace_back(to_view(value.get_string()));
-  }
-  if (static_cast<int64_t>(texts.size()) != size) {
-    return data_loss(
-        format("{}: '{}' has {} elements, which must be {}", source_, key, texts.size(), size));
   }
   return texts;
 }
 
 Result<std::vector<double>> HfReader::positives(std::string_view key, int64_t size) const {
   std::vector<double> values;
-  for (const Json& value : *OCTAVO_TRY(array(key, size))) {
+  for (const Json& value : *OCTAVO_TRY(array(key, size, size))) {
     const double number = value.is_number() ? value.to_number<double>() : 0;
     if (!std::isfinite(number) || number <= 0) {
       return data_loss(format("{}: '{}' must hold positive numbers", source_, key));
     }
     values.push_back(number);
   }
-  if (static_cast<int64_t>(values.size()) != size) {
-    return data_loss(
-        format("{}: '{}' has {} elements, which must be {}", source_, key, values.size(), size));
-  }
   return values;
 }
 
 Result<std::vector<int64_t>> HfReader::integers(std::string_view key, int64_t max_size) const {
   std::vector<int64_t> values;
-  for (const Json& value : *OCTAVO_TRY(array(key, max_size))) {
+  for (const Json& value : *OCTAVO_TRY(array(key, 0, max_size))) {
     if (!value.is_int64()) return data_loss(format("{}: '{}' must hold integers", source_, key));
     values.push_back(value.get_int64());
   }

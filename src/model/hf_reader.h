@@ -47,7 +47,7 @@ class HfReader {
   const std::string& source() const { return source_; }
 
  private:
-  Result<const JsonArray*> array(std::string_view key, int64_t max_size) const;
+  Result<const JsonArray*> array(std::string_view key, int64_t min_size, int64_t max_size) const;
 
   const Json& config_;
   std::string source_;

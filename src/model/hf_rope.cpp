@@ -160,8 +160,7 @@ Status read_hf_rope(const HfReader& reader, ModelConfig& config) {
       OCTAVO_TRY(read_rope_object(reader, rope, config, config.rope));
     }
   }
-  const bool two_kinds = config.traits.windows == WindowRule::kAlternating &&
-                         config.traits.qk_norm == ops::QkNorm::kPerHead;  // Gemma 3
+  const bool two_kinds = config.traits.local_rope;
   if (two_kinds && !config.local_rope) {
     config.local_rope = RopeParameters{};
     config.local_rope->rope_theta = OCTAVO_TRY(reader.positive_or("rope_local_base_freq", 10000));

@@ -32,6 +32,9 @@ struct Traits {
   ops::Activation activation = ops::Activation::kSilu;
   WindowRule windows = WindowRule::kNone;
   int64_t local_period = 0;
+  bool local_rope = false;     // layers with a window rotate by a base of their own
+  bool capped_scores = false;  // attn_logit_softcapping has a meaning
+  bool qkv_bias = false;       // q, k and v must have biases (otherwise they may)
   MoeKind moe = MoeKind::kNone;
   bool adjacent_pairs = false;       // q and k rows rotate in pairs (2i, 2i + 1) of a head
   bool gguf_adjacent_pairs = false;  // the same, in GGUF files

@@ -240,8 +240,8 @@ Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::strin
   return buffer;
 }
 
-// Why a tensor that nobody took may stay behind; "" where it may not. Of a part of the model that is
-// not run: its prefix.
+// Why a tensor that nobody took may stay behind; "" where it may not. Of a part of the model that
+// is not run: its prefix.
 std::string_view WeightLoader::why_redundant(std::string_view name) const {
   if (is_gguf()) return "";
   for (const std::string_view prefix : architecture_.skipped) {
