@@ -53,6 +53,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.enable_prefix_caching = config.enable_prefix_caching;
   parts.core.max_model_len = plan.max_model_len;
   parts.core.vocab_size = loaded.info.vocab_size;
+  parts.core.rope = runner.model().config().rope;
   parts.core.stop_ids = std::move(loaded.stop_ids);
   parts.config = config;
   parts.config.max_model_len = plan.max_model_len;

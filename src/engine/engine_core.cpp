@@ -26,6 +26,14 @@ bool leads_running(const Completion& completion) {
   return false;
 }
 
+// For its whole life, by the longest that it may become. Keys that were rotated otherwise are not
+// the keys of the same text.
+void choose_rope(Sequence& sequence, const model::RopeParameters& rope) {
+  if (!rope.depends_on_length()) return;
+  sequence.rope_variant = model::rope_variant(rope, sequence.max_num_tokens);
+  sequence.cache_extras = format("{}:{}", sequence.rope_variant, sequence.cache_extras);
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
@@ -72,6 +80,7 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
     active->completions.push_back(
         std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens));
     active->completions.back()->echo(prompt_text);
+    choose_rope(*active->completions.back(), config_.rope);
   }
   active->completions[0]->num_forks = active->request.n - 1;
   return active;

@@ -13,6 +13,7 @@
 #include "engine/completion.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
+#include "model/rope.h"
 
 namespace octavo::engine {
 
@@ -23,6 +24,7 @@ struct EngineCoreConfig {
   bool enable_prefix_caching = true;
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
+  model::RopeParameters rope;     // whose frequencies may depend on a sequence's length
   std::vector<TokenId> stop_ids;  // of a model without a tokenizer
 };
 

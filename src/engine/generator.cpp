@@ -50,7 +50,10 @@ Status Generator::check(std::span<const TokenId> token_ids) const {
   return check_prompt(token_ids, runner_.model().config().vocab_size, runner_.max_model_len());
 }
 
-int64_t Generator::start_sequence(std::span<const TokenId> prompt) {
+int64_t Generator::start_sequence(std::span<const TokenId> prompt, int64_t max_tokens) {
+  const int64_t rope_variant = runner_.rope_variant(max_tokens);
+  if (rope_variant != sequence_.rope_variant) drop_sequence();
+  sequence_.rope_variant = rope_variant;
   const int64_t most =
       std::min<int64_t>(sequence_.num_computed_tokens, static_cast<int64_t>(prompt.size()) - 1);
   int64_t common = 0;
@@ -124,9 +127,9 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
   if (request.sampling.prompt_logprobs) drop_sequence();
   Generation result;
   result.usage.prompt_tokens = prompt_tokens;
-  result.usage.cached_tokens = start_sequence(request.prompt_token_ids);
   result.finish_reason = FinishReason::kLength;
   const int64_t max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
+  result.usage.cached_tokens = start_sequence(request.prompt_token_ids, prompt_tokens + max_tokens);
   Sampler sampler(request.sampling);
   OutputStream output(tokenizer_, request);
   const double start = now_seconds();
@@ -174,6 +177,7 @@ Result<Logits> Generator::logits(std::span<const TokenId> token_ids, LogitsPosit
   OCTAVO_TRY(check(token_ids));
   drop_sequence();
   sequence_.token_ids.assign(token_ids.begin(), token_ids.end());
+  sequence_.rope_variant = runner_.rope_variant(sequence_.num_tokens());
   Logits result;
   result.vocab_size = runner_.model().config().vocab_size;
   const auto on_chunk = [&](int64_t, const ops::Mat& rows) -> Status {
@@ -242,6 +246,7 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
   OCTAVO_TRY(reserve_blocks(batch_size * blocks_each));
   std::vector<Sequence> sequences(batch_size);
   for (int64_t i = 0; i < batch_size; ++i) {
+    sequences[i].rope_variant = runner_.rope_variant(input_len + output_len);
     sequences[i].token_ids = arbitrary_prompt(input_len, i, runner_.model().config().vocab_size);
     const bool fits = blocks_->grow(sequences[i].block_table, input_len + output_len);
     OCTAVO_CHECK(fits);

@@ -32,9 +32,10 @@ class Generator {
   Status reserve_blocks(int64_t num_blocks);
   Status check(std::span<const TokenId> token_ids) const;
 
-  // Makes sequence_ hold `prompt`, keeping the computed prefix that they share (all but the last
-  // token at most: its logits are needed). Returns how many tokens were kept.
-  int64_t start_sequence(std::span<const TokenId> prompt);
+  // Makes sequence_ hold `prompt`, to grow to `max_tokens` tokens, keeping the computed prefix that
+  // they share (all but the last token at most: its logits are needed). Returns how many tokens
+  // were kept.
+  int64_t start_sequence(std::span<const TokenId> prompt, int64_t max_tokens);
 
   // Called after each chunk with the position of its first token and its rows of logits; an error
   // ends the computation.

@@ -60,7 +60,8 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& path, const LoadOp
 }
 
 bool supports_architecture(std::string_view name) {
-  return model::find_gguf_architecture(name) != nullptr ||
+  return model::find_gguf_architecture(name, false) != nullptr ||
+         model::find_gguf_architecture(name, true) != nullptr ||
          model::find_hf_architecture(name) != nullptr;
 }
 

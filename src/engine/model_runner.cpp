@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "model/architectures.h"
+#include "model/decoder.h"
 #include "model/weights.h"
 
 namespace octavo::engine {
@@ -39,29 +39,26 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   backends::AttentionFacts facts = backends::attention_facts(backend_);
   facts.head_dim = static_cast<int>(config.head_dim);
   attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
-  const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
-  OCTAVO_CHECK(architecture != nullptr);
-  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress);
-  model_ = OCTAVO_TRY(architecture->build(
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress);
+  model_ = OCTAVO_TRY(model::build_decoder(
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 
-  const int64_t widest = std::max(
-      {config.hidden_size, config.intermediate_size, config.num_attention_heads * config.head_dim});
   Device& device = *backend_.device;
-  workspace_ = OCTAVO_TRY(device.allocate(
-      backend_.ops.workspace_bytes(limits_.max_num_batched_tokens, widest, pool_->num_threads()),
-      "workspace"));
+  workspace_ = OCTAVO_TRY(
+      device.allocate(backend_.ops.workspace_bytes(limits_.max_num_batched_tokens,
+                                                   config.widest_row(), pool_->num_threads()),
+                      "workspace"));
   const int64_t logit_values = limits_.max_logit_rows * config.vocab_size;
   logits_ =
       OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
-  batch_builder_ = std::make_unique<BatchBuilder>(device);
+  batch_builder_ = std::make_unique<BatchBuilder>(device, model_->config());
   return choose_kv_cache(options, checkpoint.path());
 }
 
 Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::string& path) {
-  const int64_t most = model_->config().max_position_embeddings;
+  const int64_t most = model_->config().max_model_len();
   if (options.max_model_len < 0 || options.max_model_len > most) {
-    return invalid_argument(format("max_model_len is {}, but {} was trained for {} tokens",
+    return invalid_argument(format("max_model_len is {}, but {} takes {} tokens at most",
                                    options.max_model_len, path, most));
   }
   max_model_len_ = options.max_model_len == 0 ? most : options.max_model_len;

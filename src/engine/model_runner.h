@@ -2,6 +2,7 @@
 // time. Which block belongs to whom is its callers' business.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,11 @@ class ModelRunner final : public Executor {
   // Computes the slices and moves their num_computed_tokens on, within limits(). The logits lie in
   // host memory until the next call: [rows, vocab_size].
   Result<ops::Mat> forward(std::span<const ScheduledSlice> slices);
+
+  // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
+  int64_t rope_variant(int64_t max_tokens) const {
+    return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
+  }
 
   // On the CPU a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;

@@ -18,6 +18,7 @@ struct Sequence {
   std::vector<TokenId> token_ids;   // prompt, then what was generated
   int64_t num_computed_tokens = 0;  // of these, keys and values are in the cache
   BlockTable block_table;
+  int64_t rope_variant = 0;  // model::rope_variant of the length it may reach; never changes
 
   // Set by the owner before Scheduler::add.
   int64_t max_num_tokens = 0;  // of prompt and answer together

@@ -169,21 +169,39 @@ void softmax(float* scores, int64_t count, int64_t padded, float* max_out, float
   *sum_out = sum_lanes(sums);
 }
 
-OCTAVO_INLINE Vec silu_mul(Vec z, Vec up) {
-  return z / (set1(1) + exp(set1(0) - z)) * up;
+// out[i] = fn(a[i], b[i])
+template <typename Fn>
+OCTAVO_INLINE void map(float* out, const float* a, const float* b, int64_t count, const Fn& fn) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(out + i, fn(load(a + i), load(b + i)));
+  if (i == count) return;
+  float x[kLanes] = {};
+  float y[kLanes] = {};
+  const size_t rest_bytes = static_cast<size_t>(count - i) * sizeof(float);
+  memcpy(x, a + i, rest_bytes);
+  memcpy(y, b + i, rest_bytes);
+  store(x, fn(load(x), load(y)));
+  memcpy(out + i, x, rest_bytes);
 }
 
 void silu_mul(float* out, const float* gate, const float* up, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(out + i, silu_mul(load(gate + i), load(up + i)));
-  if (i == count) return;
-  float z[kLanes] = {};
-  float u[kLanes] = {};
-  const size_t rest_bytes = static_cast<size_t>(count - i) * sizeof(float);
-  memcpy(z, gate + i, rest_bytes);
-  memcpy(u, up + i, rest_bytes);
-  store(z, silu_mul(load(z), load(u)));
-  memcpy(out + i, z, rest_bytes);
+  map(out, gate, up, count, [](Vec z, Vec u) { return z / (set1(1) + exp(set1(0) - z)) * u; });
+}
+
+void gelu_tanh_mul(float* out, const float* gate, const float* up, int64_t count) {
+  // (1 + tanh(v)) / 2 = 1 / (1 + exp(-2v)); the constants are -2 sqrt(2 / pi) and that * 0.044715.
+  map(out, gate, up, count, [](Vec z, Vec u) {
+    const Vec minus_2v = z * fma(z * z, set1(-0.0713548163f), set1(-1.59576912f));
+    return z / (set1(1) + exp(minus_2v)) * u;
+  });
+}
+
+void softcap(float* x, int64_t count, float cap) {
+  // tanh(v) = 1 - 2 / (exp(2v) + 1): near zero off by a rounding of 1, which cap scales.
+  map(x, x, x, count, [cap](Vec v, Vec) {
+    const Vec e = exp(v * set1(2 / cap));
+    return set1(cap) * (set1(1) - set1(2) / (e + set1(1)));
+  });
 }
 
 constexpr FloatKernels kFloatKernels = {
@@ -203,6 +221,8 @@ constexpr FloatKernels kFloatKernels = {
     multiply,
     softmax,
     silu_mul,
+    gelu_tanh_mul,
+    softcap,
 };
 
 }  // namespace

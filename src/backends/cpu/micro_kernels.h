@@ -53,7 +53,12 @@ struct FloatKernels {
   // count >= 1.
   void (*softmax)(float* scores, int64_t count, int64_t padded, float* max, float* sum);
 
+  // out[i] = activation(gate[i]) * up[i]
   void (*silu_mul)(float* out, const float* gate, const float* up, int64_t count);
+  void (*gelu_tanh_mul)(float* out, const float* gate, const float* up, int64_t count);
+
+  // x[i] = cap * tanh(x[i] / cap)
+  void (*softcap)(float* x, int64_t count, float cap);
 };
 
 extern const FloatKernels kFloatGeneric;

@@ -71,6 +71,26 @@ TEST(LocalModel, ACachedPrefixChangesNothing) {
   EXPECT_EQ(again.usage.cached_tokens, static_cast<int64_t>(longer.size()) - 1);
 }
 
+// Up to 24 tokens this model rotates as it was trained; beyond, by how long a sequence will be. A
+// prefix that was rotated otherwise must not be reused, and each answer is that of a fresh model.
+TEST(LocalModel, APrefixThatWasRotatedOtherwiseIsNotReused) {
+  const std::string path = OCTAVO_TEST_DATA "/goldens/llama_dynamic";
+  const auto model = Model::load(path, {}).value();
+  EXPECT_EQ(model->info().max_model_len, 192);
+  struct Turn {
+    int64_t max_tokens;
+    int64_t cached_tokens;
+  };
+  for (const Turn turn : {Turn{4, 0}, {14, 9}, {15, 0}, {15, 9}, {40, 0}, {4, 0}, {1000, 0}}) {
+    auto request = request_for(counting(10), turn.max_tokens);
+    request.sampling.ignore_eos = true;
+    const auto generation = model->generate(request, nullptr).value();
+    EXPECT_EQ(generation.usage.cached_tokens, turn.cached_tokens) << turn.max_tokens;
+    const auto fresh = Model::load(path, {}).value()->generate(request, nullptr).value();
+    EXPECT_EQ(generation.token_ids, fresh.token_ids) << turn.max_tokens;
+  }
+}
+
 TEST(LocalModel, StopTokensAndSinkEndTheAnswer) {
   const auto model = load({});
   const auto all = model->generate(request_for(counting(9), 20), nullptr).value();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "base/rng.h"
 #include "support/temp_path.h"
@@ -49,7 +50,10 @@ std::vector<Rows> run_schedule(ModelRunner& runner,
   const int64_t max_rows = runner.limits().max_logit_rows;
   std::vector<Sequence> sequences(prompts.size());
   std::vector<Rows> rows(prompts.size());
-  for (size_t i = 0; i < prompts.size(); ++i) sequences[i].token_ids = prompts[i];
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    sequences[i].token_ids = prompts[i];
+    sequences[i].rope_variant = runner.rope_variant(sequences[i].num_tokens());
+  }
   while (true) {
     std::vector<ScheduledSlice> slices;
     std::vector<size_t> owners;
@@ -89,6 +93,30 @@ void expect_same_bits(const Rows& a, const Rows& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)), 0)
         << "position " << i;
+  }
+}
+
+// Every architecture that there are golden values of, with all that they mask, cap and route. The
+// prompts lie on both sides of the length that rotations depend on.
+TEST(Architectures, ChunkedBatchedAndThreadedAreTheSameBits) {
+  for (const auto& entry : std::filesystem::directory_iterator(OCTAVO_TEST_DATA "/goldens")) {
+    if (!entry.is_directory()) continue;
+    SCOPED_TRACE(entry.path().string());
+    Rng rng(12);
+    const auto reference = make_runner(entry.path(), with_threads(1));
+    const int64_t vocab_size = reference->model().config().vocab_size;
+    std::vector<std::vector<TokenId>> prompts;
+    std::vector<Rows> alone;
+    for (const int64_t length : {5, 33, 70, 150}) {
+      prompts.push_back(random_ids(rng, length, vocab_size));
+      alone.push_back(run_schedule(*reference, {prompts.back()}, rng, kLongest)[0]);
+    }
+    for (const int threads : {1, 2}) {
+      const auto runner = make_runner(entry.path(), with_threads(threads));
+      ASSERT_TRUE(runner->resize_kv_cache(64).ok());
+      const auto rows = run_schedule(*runner, prompts, rng, 20);
+      for (size_t i = 0; i < prompts.size(); ++i) expect_same_bits(rows[i], alone[i]);
+    }
   }
 }
 
