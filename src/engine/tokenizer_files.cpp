@@ -18,12 +18,12 @@ bool exists(const std::string& path) {
 }
 
 // "eos_token_id" is an id or a list of ids.
-Status append_eos_ids(const Json* config, const std::string& path, std::vector<int64_t>& ids) {
+Status append_eos_ids(const Json& config, const std::string& path, std::vector<int64_t>& ids) {
   constexpr const char* kKey = "eos_token_id";
-  const Json* value = config == nullptr ? nullptr : json_find(*config, kKey);
+  const Json* value = json_find(config, kKey);
   if (value == nullptr) return {};
   if (!value->is_array()) {
-    ids.push_back(OCTAVO_TRY(json_int(*config, kKey, path)));
+    ids.push_back(OCTAVO_TRY(json_int(config, kKey, path)));
     return {};
   }
   for (const Json& id : value->get_array()) {
@@ -33,19 +33,31 @@ Status append_eos_ids(const Json* config, const std::string& path, std::vector<i
   return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const formats::Checkpoint& checkpoint) {
-  const std::string& folder = checkpoint.path();
+Result<Json> read_json(const std::string& path) {
+  return parse_json(OCTAVO_TRY(formats::read_text_file(path)), path);
+}
+
+// null for a file that is not there.
+Result<Json> read_object_if_any(const std::string& path) {
+  if (!exists(path)) return Json();
+  Json json = OCTAVO_TRY(read_json(path));
+  if (!json.is_object()) return data_loss(path + ": must hold an object");
+  return json;
+}
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
   if (!exists(path)) return not_found(path + ": the model's tokenizer is not there");
-  const Json tokenizer = OCTAVO_TRY(parse_json(OCTAVO_TRY(formats::read_text_file(path)), path));
+  const Json tokenizer = OCTAVO_TRY(read_json(path));
+  const Json config = OCTAVO_TRY(read_object_if_any(folder + "/tokenizer_config.json"));
   std::vector<int64_t> eos_ids;
-  for (const char* name : {"generation_config", "config"}) {
-    OCTAVO_TRY(append_eos_ids(json_find(checkpoint.metadata(), name),
-                              format("{}/{}.json", folder, name), eos_ids));
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::string config_path = format("{}/{}", folder, name);
+    OCTAVO_TRY(append_eos_ids(OCTAVO_TRY(read_object_if_any(config_path)), config_path, eos_ids));
   }
   tokenizer::HfTokenizerFiles files{
       .tokenizer = tokenizer,
-      .tokenizer_config = json_find(checkpoint.metadata(), "tokenizer_config"),
+      .tokenizer_config = config.is_object() ? &config : nullptr,
       .eos_ids = eos_ids,
   };
   const std::string template_path = folder + "/chat_template.jinja";
@@ -61,8 +73,21 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& check
   if (checkpoint.format_name() == "gguf") {
     return tokenizer::load_gguf_tokenizer(checkpoint.metadata(), checkpoint.path());
   }
-  if (checkpoint.format_name() == "safetensors") return tokenizer_of_folder(checkpoint);
+  if (checkpoint.format_name() == "safetensors") return tokenizer_of_folder(checkpoint.path());
   return unsupported(format("{}: no tokenizer is known for this format", checkpoint.path()));
+}
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const size_t end = path.find_last_not_of('/');
+    return tokenizer_of_folder(path.substr(0, end == std::string::npos ? 1 : end + 1));
+  }
+  if (path.ends_with(".json")) {
+    const Json tokenizer = OCTAVO_TRY(read_json(path));
+    return tokenizer::load_hf_tokenizer({.tokenizer = tokenizer}, path);
+  }
+  return tokenizer_of(*OCTAVO_TRY(formats::open_checkpoint(path)));
 }
 
 }  // namespace octavo::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "formats/checkpoint.h"
 #include "octavo/tokenizer.h"
@@ -11,5 +12,9 @@ namespace octavo::engine {
 // A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights. kNotFound where
 // that is missing.
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& checkpoint);
+
+// The same by path. Weights are not looked at: a folder needs none, and a tokenizer.json file alone
+// will do.
+Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path);
 
 }  // namespace octavo::engine

@@ -1,51 +1,20 @@
 // The commands as a user runs them: output, exit codes, messages.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/env.h"
 #include "base/json.h"
+#include "cli/cli_test_util.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {
 namespace {
-
-struct Outcome {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// Runs `octavo ARGUMENTS` by the shell, with `input` on standard input.
-Outcome octavo(const std::string& arguments, const std::string& input = "",
-               const std::string& environment = "") {
-  const std::string base = testing::temp_path("");
-  std::ofstream(base + "in", std::ios::binary) << input;
-  const std::string command = environment + " " OCTAVO_BINARY " " + arguments + " <" + base +
-                              "in >" + base + "out 2>" + base + "err";
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(base + "out"),
-          read_file(base + "err")};
-}
-
-void expect_failure(const Outcome& outcome, int exit_code, const std::string& part) {
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-  EXPECT_EQ(outcome.err.rfind("octavo: error: ", 0), 0u) << outcome.err;
-  EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-}
 
 std::string tiny_model() {
   const std::string path = testing::temp_path("model.gguf");
@@ -104,7 +73,7 @@ TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
   for (const char* command :
-       {"run", "tokenize", "detokenize", "logits", "bench", "inspect", "doctor"}) {
+       {"run", "tokenize", "detokenize", "template", "logits", "bench", "inspect", "doctor"}) {
     EXPECT_NE(general.out.find(command), std::string::npos);
     const Outcome help = octavo(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
