@@ -196,7 +196,7 @@ Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabul
   OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, vocabulary));
   fill_byte_level_bytes(vocabulary);
   MergeTable merges = OCTAVO_TRY(read_merges(source, vocabulary));
-  BpeModel bpe(vocabulary, std::move(merges), pre_tokenizer.ignore_merges);
+  BpeModel bpe(vocabulary, std::move(merges), {.ignore_merges = pre_tokenizer.ignore_merges});
   log_debug("{}: {} tokens, {} of 256 bytes without one", source.name, vocabulary.size(),
             bpe.missing_bytes());
   return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe)));

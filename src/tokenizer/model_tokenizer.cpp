@@ -45,11 +45,11 @@ Status ModelTokenizer::append_ids(std::string_view text, std::span<const TextSpa
   }
   size_t done = 0;
   for (const SpecialTokens::Match& match : special_tokens_.find_all(text, plain)) {
-    OCTAVO_TRY(text_model_->encode(text.substr(done, match.span.begin - done), ids));
+    OCTAVO_TRY(text_model_->encode(text.substr(done, match.span.begin - done), done == 0, ids));
     ids.push_back(match.id);
     done = match.span.end;
   }
-  return text_model_->encode(text.substr(done), ids);
+  return text_model_->encode(text.substr(done), done == 0, ids);
 }
 
 Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,

@@ -1,11 +1,11 @@
 #include "tokenizer/spm_model.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/utf8.h"
+#include "tokenizer/byte_tokens.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -24,22 +24,6 @@ std::string with_plain_spaces(std::string_view text) {
   return out;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-// The byte that "<0xHH>" spells.
-std::optional<char> byte_of(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
-  const int high = hex_digit(piece[3]);
-  const int low = hex_digit(piece[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<char>(high * 16 + low);
-}
-
 }  // namespace
 
 void fill_spm_bytes(Vocabulary& vocabulary) {
@@ -50,8 +34,7 @@ void fill_spm_bytes(Vocabulary& vocabulary) {
       vocabulary.bytes.add(piece);
       continue;
     }
-    const auto byte =
-        vocabulary.kinds[i] == TokenKind::kByte ? byte_of(piece) : std::optional<char>();
+    const auto byte = vocabulary.kinds[i] == TokenKind::kByte ? byte_of_piece(piece) : std::nullopt;
     const std::string bytes = byte ? std::string(1, *byte) : with_plain_spaces(piece);
     vocabulary.bytes.add(bytes);
     if (!bytes.empty()) vocabulary.text_tokens.push_back(id);
@@ -150,7 +133,7 @@ class SpmModel::Merger {
   std::vector<Pair> queue_;
 };
 
-Status SpmModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
+Status SpmModel::encode(std::string_view text, bool /*at_start*/, std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
   const std::string spaced = (space_prefix_ ? " " : "") + with_plain_spaces(text);
   Merger(*this, spaced).run([&](const Symbol& symbol) { append_symbol(spaced, symbol, ids); });

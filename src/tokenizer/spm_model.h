@@ -22,7 +22,7 @@ class SpmModel final : public TextModel {
 
   // Every text gets a space put before it where the vocabulary has a space_prefix: the one at the
   // start and each that follows a special token.
-  Status encode(std::string_view text, std::vector<TokenId>& ids) const override;
+  Status encode(std::string_view text, bool at_start, std::vector<TokenId>& ids) const override;
 
  private:
   struct Symbol {

@@ -13,9 +13,9 @@ class TextModel {
  public:
   virtual ~TextModel() = default;
 
-  // Appends the ids of `text` (any bytes, below 4 GiB) to `ids`; never a control token.
-  // On an error `ids` holds some of them.
-  virtual Status encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  // Appends the ids of `text` (any bytes, below 4 GiB) to `ids`; never a control token, but for the
+  // unknown one. `at_start`: nothing stands before the text. On an error `ids` holds some of them.
+  virtual Status encode(std::string_view text, bool at_start, std::vector<TokenId>& ids) const = 0;
 };
 
 }  // namespace octavo::tokenizer
