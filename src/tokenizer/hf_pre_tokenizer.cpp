@@ -28,6 +28,17 @@ Result<HfPreTokenizer> HfPreTokenizer::from_json(const Json* json, const std::st
   return pre_tokenizer;
 }
 
+Result<HfPreTokenizer> HfPreTokenizer::byte_level(std::span<const char* const> patterns,
+                                                  const std::string& source) {
+  HfPreTokenizer pre_tokenizer;
+  pre_tokenizer.last_ = Last::kByteLevel;
+  for (const char* pattern : patterns) {
+    pre_tokenizer.stages_.push_back(
+        {OCTAVO_TRY(HfPattern::from_regex(pattern, source)), Behaviour::kIsolated, false});
+  }
+  return pre_tokenizer;
+}
+
 Status HfPreTokenizer::add(const Json& json, const std::string& source) {
   const std::string type = OCTAVO_TRY(json_string(json, "type", source));
   if (type == "Sequence") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,10 @@ class HfPreTokenizer {
   // `json`: the object, or nullptr for none. A type that is not known is kUnsupported by its name,
   // and so is one behind ByteLevel or Metaspace. `source` starts every error.
   static Result<HfPreTokenizer> from_json(const Json* json, const std::string& source);
+
+  // Splits by each of `patterns`, and then no more: the pieces of a byte-level vocabulary.
+  static Result<HfPreTokenizer> byte_level(std::span<const char* const> patterns,
+                                           const std::string& source);
 
   // Pieces are bytes, which the model spells in the alphabet of byte_level.h.
   bool is_byte_level() const { return last_ == Last::kByteLevel; }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/hf_text_model.h"
 #include "tokenizer/merge_builder.h"
 #include "tokenizer/model_tokenizer.h"
 #include "tokenizer/spm_model.h"
@@ -166,20 +167,14 @@ Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabular
   return builder.finish();
 }
 
-Result<const PreTokenizer*> read_pre_tokenizer(const Source& source) {
+Result<std::string> read_pre_tokenizer_name(const Source& source) {
   constexpr const char* kKey = "tokenizer.ggml.pre";
-  std::string name = "default";
-  if (json_find(source.metadata, kKey) == nullptr) {
-    log_warning("{}: '{}' is missing: text may be cut otherwise than the model was trained with",
-                source.name, kKey);
-  } else {
-    name = OCTAVO_TRY(json_string(source.metadata, kKey, source.name));
+  if (json_find(source.metadata, kKey) != nullptr) {
+    return json_string(source.metadata, kKey, source.name);
   }
-  const PreTokenizer* pre_tokenizer = find_pre_tokenizer(name);
-  if (pre_tokenizer == nullptr) {
-    return unsupported(format("{}: pre-tokenizer '{}' is not supported", source.name, name));
-  }
-  return pre_tokenizer;
+  log_warning("{}: '{}' is missing: text may be cut otherwise than the model was trained with",
+              source.name, kKey);
+  return std::string("default");
 }
 
 Result<ChatTemplate> read_chat_template(const Source& source) {
@@ -191,15 +186,33 @@ Result<ChatTemplate> read_chat_template(const Source& source) {
   return unsupported(source.name + ": the model has no chat template");
 }
 
-Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabulary& vocabulary) {
-  const PreTokenizer& pre_tokenizer = *OCTAVO_TRY(read_pre_tokenizer(source));
-  OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, vocabulary));
+Result<BpeModel> read_bpe(const Source& source, bool ignore_merges, Vocabulary& vocabulary) {
   fill_byte_level_bytes(vocabulary);
   MergeTable merges = OCTAVO_TRY(read_merges(source, vocabulary));
-  BpeModel bpe(vocabulary, std::move(merges), {.ignore_merges = pre_tokenizer.ignore_merges});
+  BpeModel bpe(vocabulary, std::move(merges), {.ignore_merges = ignore_merges});
   log_debug("{}: {} tokens, {} of 256 bytes without one", source.name, vocabulary.size(),
             bpe.missing_bytes());
-  return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe)));
+  return bpe;
+}
+
+Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabulary& vocabulary) {
+  const std::string name = OCTAVO_TRY(read_pre_tokenizer_name(source));
+  if (const PreTokenizer* known = find_pre_tokenizer(name)) {
+    OCTAVO_TRY(read_named_tokens(source, known->add_bos, vocabulary));
+    BpeModel bpe = OCTAVO_TRY(read_bpe(source, known->ignore_merges, vocabulary));
+    return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(*known, std::move(bpe)));
+  }
+  const RegexPreTokenizer* regex = find_regex_pre_tokenizer(name);
+  if (regex == nullptr) {
+    return unsupported(format("{}: pre-tokenizer '{}' is not supported", source.name, name));
+  }
+  OCTAVO_TRY(read_named_tokens(source, regex->add_bos, vocabulary));
+  BpeModel bpe = OCTAVO_TRY(read_bpe(source, regex->ignore_merges, vocabulary));
+  const Json nfc = {{"type", "NFC"}};
+  return std::unique_ptr<TextModel>(std::make_unique<HfTextModel>(
+      OCTAVO_TRY(Normalizer::from_json(regex->nfc ? &nfc : nullptr, source.name)),
+      SpecialTokens(vocabulary, {}),
+      OCTAVO_TRY(HfPreTokenizer::byte_level(regex->patterns, source.name)), std::move(bpe)));
 }
 
 Result<std::vector<float>> read_scores(const Source& source, const Vocabulary& vocabulary) {
