@@ -124,7 +124,7 @@ Result<HfModel> read_unigram(const Json& model, const Vocabulary& vocabulary,
     }
     options.unknown = static_cast<TokenId>(id);
   }
-  return HfModel(UnigramModel(vocabulary, std::move(scores), options));
+  return HfModel(UnigramModel(vocabulary, vocabulary.text_tokens, std::move(scores), options));
 }
 
 }  // namespace

@@ -27,9 +27,12 @@ class HfTextModel final : public TextModel {
         pre_tokenizer_(std::move(pre_tokenizer)),
         model_(std::move(model)) {}
 
-  Status encode(std::string_view text, bool at_start, std::vector<TokenId>& ids) const override {
-    return std::visit([&](const auto& model) { return encode_with(model, text, at_start, ids); },
-                      model_);
+  Status encode(std::string_view text, Before before, std::vector<TokenId>& ids) const override {
+    return std::visit(
+        [&](const auto& model) {
+          return encode_with(model, text, before == Before::kNothing, ids);
+        },
+        model_);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -14,7 +15,7 @@
 #include "tokenizer/hf_text_model.h"
 #include "tokenizer/merge_builder.h"
 #include "tokenizer/model_tokenizer.h"
-#include "tokenizer/spm_model.h"
+#include "tokenizer/spm_text_model.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -235,13 +236,44 @@ Result<std::vector<float>> read_scores(const Source& source, const Vocabulary& v
   return values;
 }
 
+// A character map is an array of bytes, signed or not.
+Result<std::optional<CharsMap>> read_charsmap(const Source& source) {
+  constexpr const char* kKey = "tokenizer.ggml.precompiled_charsmap";
+  if (json_find(source.metadata, kKey) == nullptr) return std::optional<CharsMap>();
+  std::string bytes;
+  for (const Json& value : *OCTAVO_TRY(json_array(source.metadata, kKey, source.name))) {
+    boost::system::error_code error;
+    const auto byte = value.to_number<int32_t>(error);
+    if (error || byte < -128 || byte > 255) {
+      return data_loss(format("{}: '{}'[{}] is no byte", source.name, kKey, bytes.size()));
+    }
+    bytes += static_cast<char>(byte);
+  }
+  if (bytes.empty()) return std::optional<CharsMap>();
+  return std::optional(OCTAVO_TRY(CharsMap::parse(bytes, format("{}: '{}'", source.name, kKey))));
+}
+
+// `model`: "llama", byte-pair encoding by scores, or "t5", Unigram.
 Result<std::unique_ptr<TextModel>> load_sentence_piece(const Source& source,
+                                                       const std::string& model,
                                                        Vocabulary& vocabulary) {
-  OCTAVO_TRY(read_named_tokens(source, true, vocabulary));
+  const bool unigram = model == "t5";
+  OCTAVO_TRY(read_named_tokens(source, !unigram, vocabulary));
   vocabulary.space_prefix = OCTAVO_TRY(read_flag(source, "tokenizer.ggml.add_space_prefix", true));
   fill_spm_bytes(vocabulary);
   std::vector<float> scores = OCTAVO_TRY(read_scores(source, vocabulary));
-  return std::unique_ptr<TextModel>(std::make_unique<SpmModel>(vocabulary, std::move(scores)));
+  SpmNormalizer normalizer;
+  using Prefix = SpmNormalizer::Prefix;
+  normalizer.prefix = vocabulary.space_prefix ? Prefix::kAlways : Prefix::kNever;
+  if (!unigram) {
+    return std::unique_ptr<TextModel>(std::make_unique<SpmTextModel>(
+        std::move(normalizer), SpmModel(vocabulary, std::move(scores), kNoToken)));
+  }
+  normalizer.map = OCTAVO_TRY(read_charsmap(source));
+  normalizer.remove_extra_whitespaces =
+      OCTAVO_TRY(read_flag(source, "tokenizer.ggml.remove_extra_whitespaces", false));
+  return std::unique_ptr<TextModel>(
+      std::make_unique<SpmTextModel>(std::move(normalizer), make_spm_unigram(vocabulary, scores)));
 }
 
 }  // namespace
@@ -251,14 +283,14 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const Json& metadata,
   const Source source{metadata, source_name};
   const std::string model = OCTAVO_TRY(json_string(metadata, "tokenizer.ggml.model", source_name));
   const bool byte_level = model == "gpt2";
-  if (!byte_level && model != "llama") {
+  if (!byte_level && model != "llama" && model != "t5") {
     return unsupported(format("{}: tokenizer model '{}' is not supported", source_name, model));
   }
   auto vocabulary = std::make_unique<Vocabulary>();
   OCTAVO_TRY(read_pieces(source, *vocabulary));
   OCTAVO_TRY(read_kinds(source, *vocabulary));
   auto text_model = OCTAVO_TRY(byte_level ? load_byte_level(source, *vocabulary)
-                                          : load_sentence_piece(source, *vocabulary));
+                                          : load_sentence_piece(source, model, *vocabulary));
   add_known_stops(source, *vocabulary);
   return std::unique_ptr<Tokenizer>(std::make_unique<ModelTokenizer>(
       std::move(vocabulary), std::move(text_model), read_chat_template(source)));

@@ -44,12 +44,15 @@ Status ModelTokenizer::append_ids(std::string_view text, std::span<const TextSpa
                                    text.size(), kMaxTextBytes));
   }
   size_t done = 0;
+  Before before = Before::kNothing;
   for (const SpecialTokens::Match& match : special_tokens_.find_all(text, plain)) {
-    OCTAVO_TRY(text_model_->encode(text.substr(done, match.span.begin - done), done == 0, ids));
+    const std::string_view part = text.substr(done, match.span.begin - done);
+    OCTAVO_TRY(text_model_->encode(part, before, ids));
     ids.push_back(match.id);
     done = match.span.end;
+    before = vocabulary_->is_control(match.id) ? Before::kControlToken : Before::kTextToken;
   }
-  return text_model_->encode(text.substr(done), done == 0, ids);
+  return text_model_->encode(text.substr(done), before, ids);
 }
 
 Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,

@@ -17,15 +17,15 @@ constexpr double kNoWay = -std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-UnigramModel::UnigramModel(const Vocabulary& vocabulary, std::vector<double> scores,
-                           const Options& options)
+UnigramModel::UnigramModel(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
+                           std::vector<double> scores, const Options& options)
     : scores_(std::move(scores)),
-      trie_(vocabulary.pieces, vocabulary.text_tokens),
-      index_(vocabulary.pieces, vocabulary.text_tokens.size()),
+      trie_(vocabulary.pieces, tokens),
+      index_(vocabulary.pieces, tokens.size()),
       options_(options),
       unknown_score_(*std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty),
       byte_ids_(find_byte_tokens(vocabulary)) {
-  for (const TokenId id : vocabulary.text_tokens) index_.insert(id);
+  for (const TokenId id : tokens) index_.insert(id);
 }
 
 void UnigramModel::find_best_path(std::string_view piece, std::vector<Step>& steps) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,9 +18,10 @@ class UnigramModel {
     bool byte_fallback = false;     // what is unknown becomes the tokens of its bytes
     bool single_precision = false;  // sums are rounded as SentencePiece's are
   };
-  // `scores` [vocab_size], none of them NaN: log-probabilities. `vocabulary` must outlive the
-  // model; its `pieces` are what is looked for.
-  UnigramModel(const Vocabulary& vocabulary, std::vector<double> scores, const Options& options);
+  // `tokens`: those that are looked for, by their pieces. `scores` [vocab_size], none of them NaN:
+  // log-probabilities. `vocabulary` must outlive the model.
+  UnigramModel(const Vocabulary& vocabulary, std::span<const TokenId> tokens,
+               std::vector<double> scores, const Options& options);
 
   struct Step {
     double score;  // of the best way from the start to here
