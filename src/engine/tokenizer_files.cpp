@@ -8,6 +8,7 @@
 #include "formats/hf_checkpoint.h"
 #include "tokenizer/hf_tokenizer.h"
 #include "tokenizer/load.h"
+#include "tokenizer/spm_file.h"
 
 namespace octavo::engine {
 namespace {
@@ -45,26 +46,36 @@ Result<Json> read_object_if_any(const std::string& path) {
   return json;
 }
 
+// By the file's name; `config` is what the files beside it say.
+Result<std::unique_ptr<Tokenizer>> load_vocabulary(const std::string& path,
+                                                   const tokenizer::HfConfig& config) {
+  if (!path.ends_with(".json")) {
+    return tokenizer::load_spm_tokenizer(OCTAVO_TRY(formats::read_text_file(path)), config, path);
+  }
+  const Json json = OCTAVO_TRY(read_json(path));
+  return tokenizer::load_hf_tokenizer(json, config, path);
+}
+
+// tokenizer.json says more than tokenizer.model, which older models alone have.
 Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const std::string& folder) {
-  const std::string path = folder + "/tokenizer.json";
+  std::string path = folder + "/tokenizer.json";
+  if (!exists(path) && exists(folder + "/tokenizer.model")) path = folder + "/tokenizer.model";
   if (!exists(path)) return not_found(path + ": the model's tokenizer is not there");
-  const Json tokenizer = OCTAVO_TRY(read_json(path));
-  const Json config = OCTAVO_TRY(read_object_if_any(folder + "/tokenizer_config.json"));
+  tokenizer::HfConfig config;
+  config.tokenizer_config_path = folder + "/tokenizer_config.json";
+  const Json tokenizer_config = OCTAVO_TRY(read_object_if_any(config.tokenizer_config_path));
+  if (tokenizer_config.is_object()) config.tokenizer_config = &tokenizer_config;
   std::vector<int64_t> eos_ids;
   for (const char* name : {"generation_config.json", "config.json"}) {
     const std::string config_path = format("{}/{}", folder, name);
     OCTAVO_TRY(append_eos_ids(OCTAVO_TRY(read_object_if_any(config_path)), config_path, eos_ids));
   }
-  tokenizer::HfTokenizerFiles files{
-      .tokenizer = tokenizer,
-      .tokenizer_config = config.is_object() ? &config : nullptr,
-      .eos_ids = eos_ids,
-  };
+  config.eos_ids = eos_ids;
   const std::string template_path = folder + "/chat_template.jinja";
   if (exists(template_path)) {
-    files.chat_template = OCTAVO_TRY(formats::read_text_file(template_path));
+    config.chat_template = OCTAVO_TRY(formats::read_text_file(template_path));
   }
-  return tokenizer::load_hf_tokenizer(files, path);
+  return load_vocabulary(path, config);
 }
 
 }  // namespace
@@ -83,9 +94,8 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path) {
     const size_t end = path.find_last_not_of('/');
     return tokenizer_of_folder(path.substr(0, end == std::string::npos ? 1 : end + 1));
   }
-  if (path.ends_with(".json")) {
-    const Json tokenizer = OCTAVO_TRY(read_json(path));
-    return tokenizer::load_hf_tokenizer({.tokenizer = tokenizer}, path);
+  if (path.ends_with(".json") || path.ends_with(".model")) {
+    return load_vocabulary(path, {.tokenizer_config_path = path});
   }
   return tokenizer_of(*OCTAVO_TRY(formats::open_checkpoint(path)));
 }

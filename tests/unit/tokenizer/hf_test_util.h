@@ -12,7 +12,10 @@ inline constexpr const char* kSource = "m/tokenizer.json";
 
 inline Result<std::unique_ptr<Tokenizer>> load(const Json& json, const Json* config = nullptr,
                                                std::span<const int64_t> eos_ids = {}) {
-  return load_hf_tokenizer({.tokenizer = json, .tokenizer_config = config, .eos_ids = eos_ids},
+  return load_hf_tokenizer(json,
+                           {.tokenizer_config = config,
+                            .tokenizer_config_path = "m/tokenizer_config.json",
+                            .eos_ids = eos_ids},
                            kSource);
 }
 

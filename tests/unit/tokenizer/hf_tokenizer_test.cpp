@@ -104,8 +104,8 @@ TEST(HfTokenizer, ReadsTheConfig) {
   EXPECT_EQ(prompt->user_spans, (std::vector<TextSpan>{{3, 6}}));
 
   const Json json = small_file();
-  const auto with_file = load_hf_tokenizer(
-      {.tokenizer = json, .tokenizer_config = &config, .chat_template = "file"}, kSource);
+  const auto with_file =
+      load_hf_tokenizer(json, {.tokenizer_config = &config, .chat_template = "file"}, kSource);
   EXPECT_EQ((*with_file)->render("[]", {}).value().text, "file");
   EXPECT_FALSE(expect_loads(json)->has_chat_template());
 }
