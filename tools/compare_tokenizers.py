@@ -32,8 +32,8 @@ BATCH = 100
 
 # Names of cases in cases.json and spelled_cases.json.
 KINDS = ["pre_byte_level", "pre_split_llama3", "pre_split_qwen2", "pre_split_o200k",
-         "pre_split_tekken", "pre_split_qwen35", "pre_deepseek_v3", "norm_nfkc", "llama2_legacy", "llama2", "gemma", "unk_each",
-         "some_bytes_fused", "unigram", "unigram_bytes", "t5"]
+         "pre_split_tekken", "pre_split_qwen35", "pre_deepseek_v3", "norm_nfkc", "llama2_legacy",
+         "llama2", "gemma", "unk_each", "some_bytes_fused", "unigram", "unigram_bytes", "t5"]
 
 
 def golden_files():

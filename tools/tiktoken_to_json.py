@@ -27,7 +27,8 @@ def last_merge(token, ranks):
     """The two tokens that merge into `token`, by merging with the lower ranks."""
     parts = [bytes([b]) for b in token]
     while len(parts) > 2:
-        pairs = [(ranks.get(a + b, len(ranks)), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]
+        pairs = [(ranks.get(a + b, len(ranks)), i)
+                 for i, (a, b) in enumerate(zip(parts, parts[1:]))]
         rank, i = min(pairs)
         if rank >= ranks[token]:
             return None
@@ -64,7 +65,8 @@ def main():
             "type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": bos["id"], "type_id": 0}},
                        {"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                     {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {bos["id"]: bos}},
         "decoder": byte_level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None,

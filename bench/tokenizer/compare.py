@@ -7,7 +7,8 @@
 The texts are this repository's own files (code and English) and random text in 20 scripts. Each
 round runs both programs once; each loads the file and encodes all texts five times, of which the
 fastest counts. `tokenizers` runs without offsets (encode_batch_fast), without threads, and its
-cache stays filled from one pass to the next. Times are the processor's. Printed are medians and the best and median ratio.
+cache stays filled from one pass to the next. Times are the processor's. Printed are medians,
+and of the ratios the best too.
 """
 
 import argparse
@@ -27,8 +28,9 @@ def texts():
     sys.path.insert(0, str(ROOT / "tools"))
     from tokenizer_texts import random_text
 
-    names = [p for p in sorted(ROOT.glob("**/*")) if p.suffix in (".cpp", ".h", ".md", ".py", ".txt")
-             and not p.is_relative_to(ROOT / "build")]
+    kinds = (".cpp", ".h", ".md", ".py", ".txt")
+    names = [p for p in sorted(ROOT.glob("**/*"))
+             if p.suffix in kinds and not p.is_relative_to(ROOT / "build")]
     files = [p.read_text(encoding="utf-8", errors="replace") for p in names]
     scripts = ["".join(random_text(i * 100 + k) for k in range(100)) for i in range(150)]
     return {"files": files, "scripts": scripts}
@@ -76,12 +78,16 @@ def main():
                 data.write_bytes(b"".join(struct.pack("<I", len(row)) + row for row in encoded))
                 commands = [[options.program, path, str(data), "time"],
                             [sys.executable, __file__, path, "--peer", str(data)]]
-                runs = [[list(map(float, subprocess.run(command, env=one_core, check=True, text=True,
-                                                        stdout=subprocess.PIPE).stdout.split()))
-                         for command in commands] for _ in range(options.rounds)]
+
+                def run(command):
+                    out = subprocess.run(command, env=one_core, check=True, text=True,
+                                         stdout=subprocess.PIPE).stdout
+                    return list(map(float, out.split()))
+
+                runs = [[run(command) for command in commands] for _ in range(options.rounds)]
                 megabytes = sum(map(len, encoded)) / 1e6
-                load = [statistics.median(run[i][0] for run in runs) for i in range(2)]
-                rate = [megabytes / statistics.median(run[i][1] for run in runs) for i in range(2)]
+                load = [statistics.median(r[i][0] for r in runs) for i in range(2)]
+                rate = [megabytes / statistics.median(r[i][1] for r in runs) for i in range(2)]
                 ratios = [theirs[1] / ours[1] for ours, theirs in runs]
                 print(f"{Path(path).name}, {name} ({megabytes:.1f} MB): "
                       f"octavo loads in {load[0]:.3f} s and encodes {rate[0]:.1f} MB/s; tokenizers "

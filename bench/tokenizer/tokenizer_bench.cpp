@@ -1,8 +1,9 @@
 // Encodes texts with a model's tokenizer, for the scripts that compare it with others:
 //
 //   tokenizer_bench MODEL TEXTS ids    writes, for each text, the number of its ids and the ids
-//   tokenizer_bench MODEL TEXTS time   prints the seconds of loading and of the fastest of 5 rounds, as
-//                                      the processor counts them
+//   tokenizer_bench MODEL TEXTS time   prints the seconds of loading and of the fastest of 5
+//   rounds,
+//                                      as the processor counts them
 //
 // TEXTS is a file: for each text its length in bytes and the bytes. All numbers are 32-bit, little
 // endian. Control tokens are recognised; none are put around a text.

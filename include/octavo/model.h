@@ -86,7 +86,7 @@ class Model {
 bool supports_architecture(std::string_view name);
 
 // The tokenizer of a model alone: a file that has a vocabulary but no weights is enough, and so is
-// a folder without weights, or tokenizer.json itself.
+// a folder without weights, or its tokenizer.json or tokenizer.model alone.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 
 }  // namespace octavo

@@ -9,6 +9,7 @@
 #include "tokenizer/hf_tokenizer.h"
 #include "tokenizer/load.h"
 #include "tokenizer/spm_file.h"
+#include "tokenizer/tiktoken_file.h"
 
 namespace octavo::engine {
 namespace {
@@ -50,7 +51,10 @@ Result<Json> read_object_if_any(const std::string& path) {
 Result<std::unique_ptr<Tokenizer>> load_vocabulary(const std::string& path,
                                                    const tokenizer::HfConfig& config) {
   if (!path.ends_with(".json")) {
-    return tokenizer::load_spm_tokenizer(OCTAVO_TRY(formats::read_text_file(path)), config, path);
+    const std::string file = OCTAVO_TRY(formats::read_text_file(path));
+    // A SentencePiece model starts with its first piece, field 1; no line of Base64 does.
+    return file.starts_with('\n') ? tokenizer::load_spm_tokenizer(file, config, path)
+                                  : tokenizer::load_tiktoken_tokenizer(file, config, path);
   }
   const Json json = OCTAVO_TRY(read_json(path));
   return tokenizer::load_hf_tokenizer(json, config, path);

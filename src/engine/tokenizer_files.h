@@ -9,12 +9,12 @@
 
 namespace octavo::engine {
 
-// A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights. kNotFound where
-// that is missing.
+// A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights, or
+// tokenizer.model. kNotFound where both are missing.
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& checkpoint);
 
-// The same by path. Weights are not looked at: a folder needs none, and a tokenizer.json file alone
-// will do.
+// The same by path. Weights are not looked at: a folder needs none, and a tokenizer.json or
+// tokenizer.model file alone will do.
 Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path);
 
 }  // namespace octavo::engine
