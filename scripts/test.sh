@@ -14,9 +14,10 @@ format() { tools/check.sh format; }
 layout() { tools/check.sh layout; }
 cpu_build() { tools/check.sh build; }
 cpu_test() { tools/check.sh test; }
+package() { tests/package/check_package.sh build/cpu build/prefix; }
 
 asan() {
-  cmake --preset cpu-asan
+  cmake --preset cpu-asan -DOCTAVO_WERROR=ON
   cmake --build build/cpu-asan --target $(test_targets cpu-asan unit kernels)
   ctest --test-dir build/cpu-asan --output-on-failure -L '^(unit|kernels)$'
 }
@@ -51,7 +52,7 @@ fuzz() {
 
 cuda() {
   cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON
-  cmake --build build/cuda --target octavo $(test_targets cuda gpu)
+  cmake --build build/cuda --target octavo octavo_archive $(test_targets cuda gpu)
   if ldd build/cuda/octavo | grep -E 'libcuda|libcudart'; then
     echo "octavo must start on a machine without NVIDIA's libraries"
     return 1
@@ -62,6 +63,7 @@ cuda() {
   fi
   tools/check_ptxas.py --log build/logs/cuda.log "${objects[@]}"
   build/cuda/octavo doctor
+  tests/package/check_package.sh build/cuda build/prefix-cuda
   ctest --test-dir build/cuda --output-on-failure -L '^gpu$'
 }
 
@@ -137,6 +139,7 @@ if [[ $status -eq 0 ]]; then
   stage cpu_build
   if [[ $status -eq 0 ]]; then
     stage cpu_test
+    stage package
     stage clang_tidy
   fi
   stage asan

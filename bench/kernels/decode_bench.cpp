@@ -105,12 +105,10 @@ void bench(int batch, int context, DType dtype, const Options& options) {
     }
   };
   if (options.once) return attend(nullptr), check_cuda(cudaDeviceSynchronize(), "attention");
-  const auto read = [&](bool overlap) {
+  const auto read = [&](auto launch_kernel, bool overlap) {
     return time_graph([&](cudaStream_t stream) {
-             for (size_t i = 0; i < launches; ++i) {
-               const DecodeArgs& from = args[i % num_caches];
-               launch_read(from.k, bytes, stream,
-                           overlap);  // the pools are twice as large as needed
+             for (size_t i = 0; i < launches; ++i) {  // the pools are twice as large as needed
+               launch_kernel(args[i % num_caches].k, bytes, stream, overlap);
              }
            }) /
            static_cast<double>(launches);
@@ -121,14 +119,15 @@ void bench(int batch, int context, DType dtype, const Options& options) {
                       }) /
                       kMinLaunches;
   const double time = time_graph(attend) / static_cast<double>(launches);
-  const double ceiling = read(false), overlapped = read(true);
+  const double ceiling = read(launch_read, false), overlapped = read(launch_read, true);
+  const double scattered = read(launch_scattered_read, true);
   const auto rate = [&](double us) { return static_cast<double>(bytes) / us * 1e-6; };
   std::printf(
       "%4d x %-6d %-5s %8.1f MB %8.2f us %6.3f TB/s  reading %6.3f (%5.1f%%)"
-      "  overlapped %6.3f (%5.1f%%)  plan %5.2f us\n",
+      "  overlapped %6.3f (%5.1f%%)  scattered %6.3f (%5.1f%%)  plan %5.2f us\n",
       batch, context, dtype == DType::kBF16 ? "bf16" : "fp8", static_cast<double>(bytes) * 1e-6,
       time, rate(time), rate(ceiling), 100.0 * ceiling / time, rate(overlapped),
-      100.0 * overlapped / time, plan);
+      100.0 * overlapped / time, rate(scattered), 100.0 * scattered / time, plan);
   std::fflush(stdout);
 }
 

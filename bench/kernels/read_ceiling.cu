@@ -14,7 +14,9 @@ constexpr int kPiece = 16 * 1024;
 constexpr int kStages = 6;
 constexpr int kBlocksEach = 2;
 
-// One thread copies; nobody looks at what arrives.
+// One thread copies; nobody looks at what arrives. With kScattered a piece is four of 4 KB in an
+// order like that of pages that requests took and gave back.
+template <bool kScattered>
 __global__ void __launch_bounds__(32) read_kernel(const char* from, int64_t pieces) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char shared[];
@@ -27,7 +29,16 @@ __global__ void __launch_bounds__(32) read_kernel(const char* from, int64_t piec
   const auto copy = [&](int stage) {
     const uint32_t barrier = shared_address(&barriers[stage]);
     mbarrier_arrive_expect(barrier, kPiece);
-    bulk_copy(shared_address(shared) + stage * kPiece, from + put * kPiece, kPiece, barrier);
+    if constexpr (kScattered) {
+      for (int part = 0; part < 4; ++part) {
+        // A permutation of the 4 KB pieces, for a prime that does not divide their number.
+        const uint64_t piece = (4 * static_cast<uint64_t>(put) + part) * 1'000'003 % (4 * pieces);
+        bulk_copy(shared_address(shared) + stage * kPiece + part * (kPiece / 4),
+                  from + piece * (kPiece / 4), kPiece / 4, barrier);
+      }
+    } else {
+      bulk_copy(shared_address(shared) + stage * kPiece, from + put * kPiece, kPiece, barrier);
+    }
     put += gridDim.x;
   };
   for (int stage = 0; stage < kStages && put < pieces; ++stage) copy(stage);
@@ -45,15 +56,14 @@ __global__ void __launch_bounds__(32) read_kernel(const char* from, int64_t piec
 #endif
 }
 
-}  // namespace
-
-void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
+template <bool kScattered>
+void launch(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
   static const int multiprocessors = [] {
     int count = 0;
     check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0),
                "cudaDeviceGetAttribute");
-    check_cuda(cudaFuncSetAttribute(read_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    kStages * kPiece),
+    check_cuda(cudaFuncSetAttribute(read_kernel<kScattered>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kStages * kPiece),
                "cudaFuncSetAttribute");
     return count;
   }();
@@ -67,9 +77,19 @@ void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool over
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = overlap ? 1 : 0;
-  check_cuda(
-      cudaLaunchKernelEx(&config, read_kernel, static_cast<const char*>(from), bytes / kPiece),
-      "read_kernel");
+  check_cuda(cudaLaunchKernelEx(&config, read_kernel<kScattered>, static_cast<const char*>(from),
+                                bytes / kPiece),
+             "read_kernel");
+}
+
+}  // namespace
+
+void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
+  launch<false>(from, bytes, stream, overlap);
+}
+
+void launch_scattered_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
+  launch<true>(from, bytes, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

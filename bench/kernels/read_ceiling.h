@@ -12,4 +12,7 @@ namespace octavo::backends::cuda {
 // block, two blocks a multiprocessor. `overlap`: may start while the launch before still runs.
 void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap);
 
+// The same in pieces of 4 KB, as a page of 16 keys of 128 bfloat16 values is, in scattered order.
+void launch_scattered_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap);
+
 }  // namespace octavo::backends::cuda

@@ -1,5 +1,5 @@
-// Model: a loaded model on a device, ready to compute. One call at a time; the engine (continuous
-// batching, many callers) stands on the same parts.
+// Model: a loaded model on a device, ready to compute. One thread at a time may be in logits(),
+// generate() or measure_latency(); the rest may be called from any thread, also meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct Logits {
 
 class Model {
  public:
-  // Loads a model file. Errors name the file, key or tensor.
+  // Loads a model file or folder. Errors name the file, key or tensor.
   static Result<std::unique_ptr<Model>> load(const std::string& path, const LoadOptions& options);
 
   virtual ~Model() = default;
@@ -67,8 +67,9 @@ class Model {
   // longer than max_model_len is an error.
   virtual Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions) = 0;
 
-  // Generates until a stop, a limit or the sink's refusal. A prefix that the last call left in the
-  // KV cache is reused.
+  // Generates until a stop, a limit, the sink's refusal or a cancel. A prefix that the last call
+  // left in the KV cache is reused. `sink` may be null; it is called by the calling thread, and
+  // must not call this model.
   virtual Result<Generation> generate(const Request& request, const OutputSink& sink) = 0;
 
   // Times `batch_size` sequences at once, each of `input_len` arbitrary tokens, decoding

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,12 +55,15 @@ struct Request {
   std::vector<TokenId> prompt_token_ids;  // not empty
   SamplingParams sampling;
   bool show_special_tokens = false;
+  // Ends the answer with kAbort at the next token, or the next chunk of a long prompt, once any
+  // thread has called request_stop() of its source; at once if that was before the start.
+  std::stop_token cancel;
 };
 
 enum class FinishReason {
   kStop,    // a stop token or a stop string; vLLM's "stop"
   kLength,  // max_tokens, or the context is full; "length"
-  kAbort,   // the caller's sink returned false; "abort"
+  kAbort,   // the caller's sink returned false, or the request was cancelled; "abort"
 };
 const char* finish_reason_name(FinishReason reason);
 

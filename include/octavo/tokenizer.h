@@ -2,6 +2,7 @@
 // once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,8 +30,17 @@ struct EncodeOptions {
   bool parse_special = false;
 };
 
-// A conversation and what else the template may use. Everything is JSON text, so that values keep
-// their kinds and their key order.
+// One turn of a conversation in plain text.
+struct Message {
+  std::string role;  // "system", "user", "assistant", or what else the model's template knows
+  std::string content;
+};
+
+// The JSON text that Tokenizer::render() takes. Bytes that are not valid UTF-8 become U+FFFD.
+std::string to_messages_json(std::span<const Message> messages);
+
+// What else than messages the template may use. Everything is JSON text, so that values keep their
+// kinds and their key order.
 struct RenderOptions {
   bool add_generation_prompt = true;
   std::string tools_json;    // an array, or "" for none

@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
+#include <type_traits>
 
+#include "base/format.h"
 #include "cli/message.h"
 
 namespace octavo::cli {
@@ -21,10 +23,45 @@ std::vector<std::string> normalize(const CLI::App& app, int argc, const char* co
     std::replace(name.begin(), name.end(), '_', '-');
     const CLI::Option* option =
         is_value || !name.starts_with("--") ? nullptr : app.get_option_no_throw(name);
+    const bool takes_value = option != nullptr && option->get_items_expected_min() > 0;
+    if (takes_value && end + 1 == word.size()) {
+      // CLI11 would take the next word for the value of `--flag=`.
+      words.insert(words.end(), {name, ""});
+      continue;
+    }
     words.push_back(option == nullptr ? word : name + word.substr(end));
-    is_value = option != nullptr && end == word.size() && option->get_items_expected_min() > 0;
+    is_value = takes_value && end == word.size();
   }
   return words;
+}
+
+template <typename T>
+std::string check_number(const std::string& text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool whole = stop == end;
+  if (whole && error == std::errc()) return "";
+  if (whole && error == std::errc::result_out_of_range) return text + " is out of range";
+  return format("'{}' is not {}", text,
+                std::is_unsigned_v<T>   ? "an integer of 0 or more"
+                : std::is_integral_v<T> ? "an integer"
+                                        : "a number");
+}
+
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
+// What is wrong with the text of a flag's value, "" for nothing. CLI11 alone takes an empty text
+// for 0 and the nearest number for one that is out of range.
+template <typename T>
+std::string check_value(const std::string& text) {
+  if (text.empty()) return "the value is empty";
+  if constexpr (std::is_arithmetic_v<T>) return check_number<T>(text);
+  if constexpr (kIsOptional<T>) return check_number<typename T::value_type>(text);
+  return "";
 }
 
 }  // namespace
@@ -35,7 +72,7 @@ struct Args::Impl {
 
   template <typename T>
   CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
-    return app.add_option(flag, value, help);
+    return app.add_option(flag, value, help)->check(check_value<T>);
   }
 };
 
@@ -98,8 +135,7 @@ std::optional<int> Args::parse(int argc, const char* const* argv) {
   try {
     impl_->app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
-    std::fputs(impl_->app.help().c_str(), stdout);
-    return kExitOk;
+    return print_out(impl_->app.help()) ? kExitOk : kExitFailed;
   } catch (const CLI::ParseError& error) {
     print_error(error.what());
     print_hint("see " + impl_->app.get_name() + " --help");

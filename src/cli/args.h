@@ -26,7 +26,8 @@ class Args {
   void positional(const std::string& name, std::string& value, const std::string& help,
                   bool required = true);
 
-  // `--flag VALUE`; name with its dashes. The default shown in --help is the variable's value.
+  // `--flag VALUE`; name with its dashes. The default shown in --help is the variable's value. An
+  // empty VALUE, and a number that the variable cannot hold, are usage errors.
   void option(const std::string& flag, std::string& value, const std::string& help);
   void option(const std::string& flag, int64_t& value, const std::string& help);
   void option(const std::string& flag, int& value, const std::string& help);
@@ -46,7 +47,7 @@ class Args {
   bool given(const std::string& flag) const;
 
   // Parses argv[1..]; argv[0] is the command. nullopt: go on. Otherwise the exit code, after help
-  // was printed on stdout (0) or a usage error on stderr (2).
+  // was printed on stdout (0, or 1 where that failed) or a usage error on stderr (2).
   std::optional<int> parse(int argc, const char* const* argv);
 
  private:

@@ -1,14 +1,13 @@
 // The chat in the terminal. Ctrl-C stops an answer, Ctrl-D leaves; the KV cache of earlier turns is
 // reused by the model.
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/format.h"
 #include "cli/generate_args.h"
+#include "cli/line_reader.h"
 #include "cli/message.h"
 
 namespace octavo::cli {
@@ -21,47 +20,7 @@ constexpr const char* kHelp =
     "Ctrl-C          stop the answer\n"
     "Ctrl-D          leave\n";
 
-enum class ReadResult { kLine, kEnd, kInterrupted, kError };
-
-// Lines of standard input, noticing Ctrl-C while waiting.
-class LineReader {
- public:
-  ReadResult next(std::string& line) {
-    while (true) {
-      const size_t newline = pending_.find('\n');
-      if (newline != std::string::npos) {
-        line = pending_.substr(0, newline);
-        pending_.erase(0, newline + 1);
-        return ReadResult::kLine;
-      }
-      // In steps: a signal that comes just before poll() would otherwise wait for the next line.
-      pollfd input{STDIN_FILENO, POLLIN, 0};
-      constexpr int kStepMs = 100;
-      const bool ready = poll(&input, 1, kStepMs) > 0;
-      if (InterruptGuard::interrupted()) {
-        pending_.clear();
-        return ReadResult::kInterrupted;
-      }
-      if (!ready) continue;
-      char buffer[4096];
-      const ssize_t n = read(STDIN_FILENO, buffer, sizeof(buffer));
-      if (n > 0) {
-        pending_.append(buffer, static_cast<size_t>(n));
-      } else if (n < 0 && errno == EINTR) {
-        continue;
-      } else if (n < 0) {
-        return ReadResult::kError;
-      } else if (pending_.empty()) {
-        return ReadResult::kEnd;
-      } else {
-        pending_ += '\n';  // a last line without its end
-      }
-    }
-  }
-
- private:
-  std::string pending_;
-};
+constexpr const char* kFullContext = "(the context is full; /reset forgets the conversation)";
 
 class Chat {
  public:
@@ -73,47 +32,44 @@ class Chat {
     if (terminal) print_hint("/help shows what can be typed; Ctrl-D leaves");
     InterruptGuard guard;
     std::string line;
-    while (true) {
-      if (terminal) print_out("> ");
-      const ReadResult result = reader_.next(line);
-      if (result == ReadResult::kError) {
-        print_error(format("cannot read standard input: {}", std::strerror(errno)));
-        return kExitFailed;
-      }
-      if (result == ReadResult::kEnd) {
-        if (terminal) print_out("\n");
-        return kExitOk;
-      }
-      if (result == ReadResult::kInterrupted) {
-        InterruptGuard::clear();
-        print_out("\n");
-        continue;
+    while (!terminal || print_out("> ")) {
+      switch (reader_.next(line)) {
+        case ReadResult::kError:
+          print_error(format("cannot read standard input: {}", std::strerror(errno)));
+          return kExitFailed;
+        case ReadResult::kEnd:
+          return !terminal || print_out("\n") ? kExitOk : kExitFailed;
+        case ReadResult::kInterrupted:
+          InterruptGuard::clear();
+          if (!print_out("\n")) return kExitFailed;
+          continue;
+        case ReadResult::kLine:
+          break;
       }
       if (line.empty()) continue;
-      if (line[0] == '/') {
-        command(line);
-      } else if (!answer(line)) {
-        return kExitFailed;  // nobody reads any more
-      }
+      if (!(line[0] == '/' ? command(line) : answer(line))) return kExitFailed;
     }
+    return kExitFailed;
   }
 
  private:
-  void command(const std::string& line) {
+  // False when standard output is closed; so is answer().
+  bool command(const std::string& line) {
     const size_t space = line.find(' ');
     const std::string name = line.substr(0, space);
-    if (name == "/help") {
-      print_out(kHelp);
-    } else if (name == "/reset") {
+    if (name == "/help") return print_out(kHelp);
+    if (name == "/reset") {
       conversation_.reset();
     } else if (name == "/system") {
       conversation_.set_system(space == std::string::npos ? "" : line.substr(space + 1));
     } else {
-      print_hint(format("{} is not a command; /help lists them", name));
+      constexpr size_t kMostShown = 40;  // of what may be a pasted path or page
+      print_hint(format("{}{} is not a command; /help lists them", name.substr(0, kMostShown),
+                        name.size() > kMostShown ? "…" : ""));
     }
+    return true;
   }
 
-  // False when standard output is closed.
   bool answer(const std::string& text) {
     conversation_.add("user", text);
     auto prompt = conversation_.encode(*model_.tokenizer());
@@ -126,14 +82,21 @@ class Chat {
       writable = print_out(delta);
       return writable && !InterruptGuard::interrupted();
     });
-    if (!generation.ok()) return give_up(generation.status());
+    const auto prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
+    if (!generation.ok()) {
+      give_up(generation.status());
+      if (prompt_tokens >= model_.info().max_model_len) print_hint(kFullContext);
+      return true;
+    }
     InterruptGuard::clear();
-    print_out("\n");
+    if (!writable || !print_out("\n")) return false;
     if (generation->finish_reason == FinishReason::kLength) {
-      print_hint("(the answer was cut: --max-tokens or the context is used up)");
+      const int64_t tokens = prompt_tokens + generation->usage.completion_tokens;
+      print_hint(tokens < model_.info().max_model_len ? "(the answer was cut at --max-tokens)"
+                                                      : kFullContext);
     }
     conversation_.add("assistant", generation->text);
-    return writable;
+    return true;
   }
 
   // The turn that failed is forgotten; the conversation goes on.

@@ -58,7 +58,7 @@ SamplingArgs::SamplingArgs(Args& args) {
   args.option("--allowed-token-ids", allowed_token_ids_, "comma-separated ids: no others");
   args.option("--min-tokens", params_.min_tokens, "do not end the answer before");
   args.option("--logprobs", params_.logprobs,
-              "with --json: log-probabilities of the answer and of the N likeliest tokens");
+              "needs --json: log-probabilities of the answer and of the N likeliest tokens");
   args.option("--prompt-logprobs", params_.prompt_logprobs, "the same for the prompt");
   args.option("--stop", params_.stop, "end the answer before this text; may be given again");
   args.option("--stop-token-ids", stop_token_ids_, "comma-separated ids that end the answer");
@@ -90,11 +90,11 @@ void Conversation::set_system(const std::string& system) {
 }
 
 void Conversation::add(const char* role, const std::string& content) {
-  messages_.push_back(JsonObject{{"role", role}, {"content", content}});
+  messages_.push_back({role, content});
 }
 
 Result<std::vector<TokenId>> Conversation::encode(const Tokenizer& tokenizer) const {
-  const RenderedPrompt prompt = OCTAVO_TRY(tokenizer.render(dump_json(messages_), {}));
+  const RenderedPrompt prompt = OCTAVO_TRY(tokenizer.render(to_messages_json(messages_), {}));
   return tokenizer.encode_prompt(prompt);
 }
 

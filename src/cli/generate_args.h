@@ -2,16 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "base/json.h"
 #include "cli/args.h"
 #include "octavo/model.h"
 
 namespace octavo::cli {
 
-// Declares --temperature, --top-k, --top-p, --min-p, --seed, --stop, --stop-token-ids, --ignore-eos
-// and
-// --max-tokens. The defaults are greedy: the same answer every time.
+// Declares --max-tokens, --temperature and the other flags of sampling. The defaults are greedy:
+// the same answer every time.
 class SamplingArgs {
  public:
   explicit SamplingArgs(Args& args);
@@ -41,7 +40,7 @@ class Conversation {
 
  private:
   std::string system_;
-  JsonArray messages_;
+  std::vector<Message> messages_;
 };
 
 // While one lives, Ctrl-C sets a flag instead of ending the process, and interrupts a read.

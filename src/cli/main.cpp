@@ -42,12 +42,10 @@ std::string usage() {
 int dispatch(int argc, const char* const* argv) {
   const std::string_view name = argc < 2 ? "" : argv[1];
   if (name == "--help" || name == "-h" || name == "help") {
-    print_out(usage());
-    return kExitOk;
+    return print_out(usage()) ? kExitOk : kExitFailed;
   }
   if (name == "--version") {
-    print_out(format("octavo {}\n", OCTAVO_VERSION));
-    return kExitOk;
+    return print_out(format("octavo {}\n", OCTAVO_VERSION)) ? kExitOk : kExitFailed;
   }
   for (const Command& command : kCommands) {
     if (command.name == name) return command.run(argc - 1, argv + 1);

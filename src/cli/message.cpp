@@ -1,7 +1,10 @@
 #include "cli/message.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
+#include "base/format.h"
 #include "base/utf8.h"
 #include "cli/args.h"
 
@@ -21,8 +24,12 @@ int fail(const Status& status) {
 }
 
 bool print_out(std::string_view text) {
+  if (std::ferror(stdout) != 0) return false;
+  errno = 0;
   const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 && written == text.size();
+  if (std::fflush(stdout) == 0 && written == text.size()) return true;
+  print_error(format("cannot write to standard output: {}", std::strerror(errno)));
+  return false;
 }
 
 }  // namespace octavo::cli

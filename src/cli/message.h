@@ -14,7 +14,8 @@ void print_hint(std::string_view message);   // octavo: …
 // an operating error is always 1).
 int fail(const Status& status);
 
-// Writes to stdout and flushes; false once the reader has gone.
+// Writes to stdout and flushes. False once that has failed, which is printed as an error the first
+// time: the command ends with kExitFailed.
 bool print_out(std::string_view text);
 
 }  // namespace octavo::cli

@@ -94,6 +94,10 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text, const char
     while (next < end && *next == ' ') ++next;
     TokenId id = 0;
     const auto [stop, error] = std::from_chars(next, end, id);
+    if (error == std::errc::result_out_of_range) {
+      return invalid_argument(
+          format("{}: the id {} is out of range", flag, std::string(next, stop)));
+    }
     if (error != std::errc()) {
       return invalid_argument(
           format("{}: '{}' does not start with an id", flag, std::string(next, end)));

@@ -98,7 +98,7 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
 }
 
 // What contradicts itself, before minutes are spent on loading.
-Status check(const RunArgs& run) {
+Status check(const RunArgs& run, const SamplingParams& sampling) {
   if (run.has_prompt && run.has_token_ids) {
     return invalid_argument("give a prompt or --token-ids, not both");
   }
@@ -107,6 +107,9 @@ Status check(const RunArgs& run) {
   }
   if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json)) {
     return invalid_argument("--raw and --json need a prompt");
+  }
+  if (!run.json && (sampling.logprobs || sampling.prompt_logprobs)) {
+    return invalid_argument("--logprobs and --prompt-logprobs need --json");
   }
   return run.has_token_ids ? parse_token_ids(run.token_ids).status() : Status();
 }
@@ -131,9 +134,9 @@ int run_run(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   run.has_prompt = args.given("PROMPT");
   run.has_token_ids = args.given("--token-ids");
-  Status usage = check(run);
   const auto sampling = sampling_args.params();
-  if (usage.ok()) usage = sampling.status();
+  Status usage = sampling.status();
+  if (usage.ok()) usage = check(run, *sampling);
   if (usage.ok()) usage = validate_sampling(*sampling);
   if (!usage.ok()) {
     print_error(usage.message());

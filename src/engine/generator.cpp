@@ -15,6 +15,11 @@ std::span<const float> row_of(const ops::Mat& logits, int64_t row) {
   return {logits.row<float>(row), static_cast<size_t>(logits.cols)};
 }
 
+// Whether the caller still wants the answer; hands it the next text.
+bool hand_over(const Request& request, const OutputSink& sink, std::string_view text) {
+  return (!sink || sink(text)) && !request.cancel.stop_requested();
+}
+
 // What a benchmark feeds in: any ids do, as long as they differ and the model knows them.
 std::vector<TokenId> arbitrary_prompt(int64_t length, int64_t index, int64_t vocab_size) {
   std::vector<TokenId> ids(length);
@@ -88,8 +93,9 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
           row_of(rows, i), sequence_.token_ids[begin + i + 1], *request.sampling.prompt_logprobs));
     }
     const bool more = sequence_.num_pending_tokens() > 0;
-    return more && sink && !sink("") ? cancelled("the caller refused more") : Status();
+    return more && !hand_over(request, sink, "") ? cancelled("the caller refused more") : Status();
   };
+  if (request.cancel.stop_requested()) return cancelled("the request was cancelled");
   const ops::Mat logits = OCTAVO_TRY(
       compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk));
   const std::span<const float> row = row_of(logits, logits.rows - 1);
@@ -135,7 +141,7 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
   double first_token = start;
   const auto emit = [&](const std::string& text) {
     result.text += text;
-    return !sink || sink(text);
+    return hand_over(request, sink, text);
   };
   for (int64_t step = 0; step < max_tokens; ++step) {
     const auto chosen = choose_token(request, sink, processor, sampler, result);

@@ -39,7 +39,7 @@ class Generator {
   Result<ops::Mat> compute_pending(LogitsPositions positions, const ChunkFn& on_chunk);
 
   // The token after sequence_, by the request's rules; adds its logprobs, and the prompt's where
-  // they are asked for. `sink` is asked between chunks; its refusal is kCancelled.
+  // they are asked for. Cancelled, or refused by `sink` between chunks, it is kCancelled.
   Result<TokenId> choose_token(const Request& request, const OutputSink& sink,
                                LogitsProcessor& processor, Sampler& sampler, Generation& result);
 

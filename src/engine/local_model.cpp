@@ -23,6 +23,8 @@ class LocalModel final : public Model {
       OCTAVO_TRY(model->check_vocabulary(path));
     } else {
       model->tokenizer_status_ = tokenizer.status();
+      model->stop_ids_ =
+          OCTAVO_TRY(configured_stop_ids(*checkpoint, model->runner_->model().config().vocab_size));
     }
     model->generator_ = std::make_unique<Generator>(*model->runner_, model->tokenizer_.get());
     model->describe(path);
@@ -37,14 +39,27 @@ class LocalModel final : public Model {
     return generator_->logits(ids, positions);
   }
   Result<Generation> generate(const Request& request, const OutputSink& sink) override {
-    return generator_->generate(request, sink);
+    if (stop_ids_.empty() || request.sampling.ignore_eos) {
+      return name_file(generator_->generate(request, sink));
+    }
+    Request stopping = request;
+    std::vector<TokenId>& ids = stopping.sampling.stop_token_ids;
+    ids.insert(ids.end(), stop_ids_.begin(), stop_ids_.end());
+    return name_file(generator_->generate(stopping, sink));
   }
   Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                      int64_t output_len) override {
-    return generator_->measure_latency(batch_size, input_len, output_len);
+    return name_file(generator_->measure_latency(batch_size, input_len, output_len));
   }
 
  private:
+  // A fault of the weights (NaN) with the name of their file.
+  template <typename T>
+  Result<T> name_file(Result<T> result) const {
+    if (result.status().code() != StatusCode::kInternal) return result;
+    return internal_error(format("{}: {}", info_.path, result.status().message()));
+  }
+
   // A vocabulary larger than the embedding would let a prompt address rows that do not exist; the
   // other way round is usual: embeddings are padded.
   Status check_vocabulary(const std::string& path) const {
@@ -75,6 +90,7 @@ class LocalModel final : public Model {
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Status tokenizer_status_;
+  std::vector<TokenId> stop_ids_;  // of a model that runs without its tokenizer
   std::unique_ptr<Generator> generator_;
 };
 

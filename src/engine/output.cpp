@@ -7,23 +7,20 @@ namespace octavo::engine {
 OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
     : stop_strings_(request.sampling.stop),
       stop_filter_(stop_strings_),
-      num_unfiltered_tokens_(request.sampling.min_tokens) {
+      num_unstoppable_tokens_(request.sampling.min_tokens) {
   if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, request.show_special_tokens);
 }
 
 std::string OutputStream::push(TokenId id) {
   if (!detokenizer_) return "";
-  std::string text = detokenizer_->push(id);
-  if (num_unfiltered_tokens_ > 0) {
-    --num_unfiltered_tokens_;
-    return text;
-  }
-  return stop_filter_.push(text);
+  const bool may_stop = num_unstoppable_tokens_ == 0;
+  if (!may_stop) --num_unstoppable_tokens_;
+  return stop_filter_.push(detokenizer_->push(id), may_stop);
 }
 
 std::string OutputStream::finish() {
   if (!detokenizer_) return "";
-  std::string text = stop_filter_.push(detokenizer_->flush());
+  std::string text = stop_filter_.push(detokenizer_->flush(), num_unstoppable_tokens_ == 0);
   return text + stop_filter_.flush();
 }
 

@@ -30,7 +30,7 @@ class OutputStream {
   std::vector<std::string> stop_strings_;
   std::optional<tokenizer::Detokenizer> detokenizer_;
   tokenizer::StopStringFilter stop_filter_;
-  int64_t num_unfiltered_tokens_;  // stop strings do not count before min_tokens
+  int64_t num_unstoppable_tokens_;  // a stop string counts that ends after min_tokens, as in vLLM
 };
 
 // Whether `id` ends the answer of `request`.

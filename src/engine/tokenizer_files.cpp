@@ -47,6 +47,26 @@ Result<Json> read_object_if_any(const std::string& path) {
   return json;
 }
 
+// Of the files of a folder that may name end tokens.
+Result<std::vector<int64_t>> eos_ids_of_folder(const std::string& folder) {
+  std::vector<int64_t> ids;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::string path = format("{}/{}", folder, name);
+    OCTAVO_TRY(append_eos_ids(OCTAVO_TRY(read_object_if_any(path)), path, ids));
+  }
+  return ids;
+}
+
+Result<std::vector<int64_t>> eos_ids_of_gguf(const formats::Checkpoint& checkpoint) {
+  std::vector<int64_t> ids;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.eom_token_id"}) {
+    if (json_find(checkpoint.metadata(), key) == nullptr) continue;
+    ids.push_back(OCTAVO_TRY(json_int(checkpoint.metadata(), key, checkpoint.path())));
+  }
+  return ids;
+}
+
 // By the file's name; `config` is what the files beside it say.
 Result<std::unique_ptr<Tokenizer>> load_vocabulary(const std::string& path,
                                                    const tokenizer::HfConfig& config) {
@@ -69,11 +89,7 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const std::string& folder
   config.tokenizer_config_path = folder + "/tokenizer_config.json";
   const Json tokenizer_config = OCTAVO_TRY(read_object_if_any(config.tokenizer_config_path));
   if (tokenizer_config.is_object()) config.tokenizer_config = &tokenizer_config;
-  std::vector<int64_t> eos_ids;
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::string config_path = format("{}/{}", folder, name);
-    OCTAVO_TRY(append_eos_ids(OCTAVO_TRY(read_object_if_any(config_path)), config_path, eos_ids));
-  }
+  const std::vector<int64_t> eos_ids = OCTAVO_TRY(eos_ids_of_folder(folder));
   config.eos_ids = eos_ids;
   const std::string template_path = folder + "/chat_template.jinja";
   if (exists(template_path)) {
@@ -102,6 +118,18 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path) {
     return load_vocabulary(path, {.tokenizer_config_path = path});
   }
   return tokenizer_of(*OCTAVO_TRY(formats::open_checkpoint(path)));
+}
+
+Result<std::vector<TokenId>> configured_stop_ids(const formats::Checkpoint& checkpoint,
+                                                 int64_t vocab_size) {
+  const bool gguf = checkpoint.format_name() == "gguf";
+  const std::vector<int64_t> eos_ids =
+      OCTAVO_TRY(gguf ? eos_ids_of_gguf(checkpoint) : eos_ids_of_folder(checkpoint.path()));
+  std::vector<TokenId> ids;
+  for (const int64_t id : eos_ids) {
+    if (id >= 0 && id < vocab_size) ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
 }
 
 }  // namespace octavo::engine

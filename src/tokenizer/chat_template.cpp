@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "tokenizer/jinja/heap.h"
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/lexer.h"
@@ -42,9 +41,7 @@ Result<RenderedPrompt> ChatTemplate::render(const Json& variables, int64_t now_s
 Result<ChatTemplate> parse_chat_template(std::string_view source, const std::string& file) {
   Result<ChatTemplate> parsed = ChatTemplate::parse(source);
   if (parsed.ok()) return parsed;
-  Status error(parsed.status().code(), file + ": " + parsed.status().message());
-  log_warning("{}", error.message());
-  return error;
+  return Status(parsed.status().code(), file + ": " + parsed.status().message());
 }
 
 }  // namespace octavo::tokenizer

@@ -36,7 +36,7 @@ class ChatTemplate {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same with `file`, where the template is from, before the error, which is logged too.
+// The same with `file`, where the template is from, before the error.
 Result<ChatTemplate> parse_chat_template(std::string_view source, const std::string& file);
 
 }  // namespace octavo::tokenizer

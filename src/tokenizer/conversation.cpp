@@ -72,11 +72,8 @@ Result<RenderedPrompt> render_chat_template(std::string_view chat_template,
                                             const std::string& source,
                                             std::string_view messages_json,
                                             const RenderOptions& options) {
-  const auto parsed = tokenizer::ChatTemplate::parse(chat_template);
-  if (!parsed.ok()) {
-    return Status(parsed.status().code(), format("{}: {}", source, parsed.status().message()));
-  }
-  return tokenizer::render_conversation(*parsed, {}, messages_json, options);
+  const auto parsed = OCTAVO_TRY(tokenizer::parse_chat_template(chat_template, source));
+  return tokenizer::render_conversation(parsed, {}, messages_json, options);
 }
 
 }  // namespace octavo

@@ -25,7 +25,7 @@ std::string Detokenizer::flush() {
 
 // Knuth, Morris and Pratt: each matcher looks at each byte once, on average.
 void StopStringFilter::Matcher::push(char c) {
-  while (matched_bytes > 0 && (matched_bytes == text.size() || text[matched_bytes] != c)) {
+  while (matched_bytes > 0 && (complete() || text[matched_bytes] != c)) {
     matched_bytes = borders[matched_bytes];
   }
   if (text[matched_bytes] == c) ++matched_bytes;
@@ -46,7 +46,7 @@ StopStringFilter::StopStringFilter(std::vector<std::string> stop_strings) {
   }
 }
 
-std::string StopStringFilter::push(std::string_view text) {
+std::string StopStringFilter::push(std::string_view text, bool may_stop) {
   if (matched_) return {};
   for (const char c : text) {
     held_ += c;
@@ -54,8 +54,12 @@ std::string StopStringFilter::push(std::string_view text) {
       Matcher& matcher = matchers_[i];
       if (matcher.text.empty()) continue;
       matcher.push(c);
-      if (matcher.matched_bytes < matcher.text.size()) continue;
-      if (!matched_ || matcher.text.size() > matchers_[*matched_].text.size()) matched_ = i;
+      if (!matcher.complete()) continue;
+      if (!may_stop) {
+        matcher.matched_bytes = matcher.borders[matcher.matched_bytes];
+      } else if (!matched_ || matcher.text.size() > matchers_[*matched_].text.size()) {
+        matched_ = i;
+      }
     }
     if (matched_) {
       held_.resize(held_.size() - matchers_[*matched_].text.size());

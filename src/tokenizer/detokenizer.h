@@ -44,8 +44,9 @@ class StopStringFilter {
   explicit StopStringFilter(std::vector<std::string> stop_strings);
 
   // Takes the next text; returns what may be shown now. Once a stop string is complete, this is
-  // everything before it, and every later call returns "".
-  std::string push(std::string_view text);
+  // everything before it, and every later call returns "". With `may_stop` false, a stop string
+  // that is complete within `text` is passed over; one that begins there may end later.
+  std::string push(std::string_view text, bool may_stop = true);
 
   // At the end of a text that was not stopped: what was still held back.
   std::string flush();
@@ -59,6 +60,7 @@ class StopStringFilter {
     std::vector<size_t> borders;  // [n]: the longest proper prefix of text[0, n) that ends it too
     size_t matched_bytes = 0;     // the longest prefix of text that ends what was pushed
     void push(char c);
+    bool complete() const { return matched_bytes == text.size(); }
   };
 
   std::vector<Matcher> matchers_;

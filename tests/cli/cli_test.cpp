@@ -2,25 +2,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "base/env.h"
 #include "base/json.h"
-#include "cli/cli_test_util.h"
+#include "cli/run_octavo.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {
 namespace {
 
-std::string tiny_model() {
-  const std::string path = testing::temp_path("model.gguf");
-  testing::write_tiny_llama(path, {});
-  return path;
-}
+using testing::expect_failure;
+using testing::octavo;
+using testing::Outcome;
+using testing::read_file;
+using testing::tiny_model;
 
 TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo(""), 2, "no command");
@@ -60,7 +59,6 @@ TEST(Cli, ValuesKeepTheirUnderscores) {
 TEST(Cli, LogitsKeepsALinkAndWritesToAPipe) {
   const std::string real = testing::temp_path("real");
   const std::string link = testing::temp_path("link");
-  std::filesystem::remove(link);
   std::ofstream(real) << "old";
   std::filesystem::create_symlink(real, link);
   const std::string command = "logits " + tiny_model() + " --token-ids 1 --output ";

@@ -1,11 +1,20 @@
 // `octavo template`: what it prints, and how it fails.
+#include <gtest/gtest.h>
+
 #include <filesystem>
+#include <fstream>
 
 #include "base/json.h"
-#include "cli/cli_test_util.h"
+#include "cli/run_octavo.h"
+#include "support/temp_path.h"
 
 namespace octavo {
 namespace {
+
+using testing::expect_failure;
+using testing::octavo;
+using testing::Outcome;
+using testing::read_file;
 
 // A file with this text, which the test's next file of that name replaces.
 std::string file_with(const std::string& name, const std::string& text) {
@@ -46,6 +55,7 @@ TEST(CliTemplate, OfAModelKnowsItsTokens) {
   EXPECT_TRUE(bare.out.ends_with("<|im_start|>user\nHi<|im_end|>\n")) << bare.out;
   // A folder with nothing but a tokenizer.
   const std::string folder = testing::temp_path("folder");
+  std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/tokenizer.json")
       << R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
@@ -54,6 +64,7 @@ TEST(CliTemplate, OfAModelKnowsItsTokens) {
   expect_failure(octavo("template " + folder + " " + messages), 1, "no chat template");
   std::ofstream(folder + "/chat_template.jinja") << "{{ messages[0].content }}{{ eos_token }}";
   EXPECT_EQ(octavo("template " + folder + "/ " + messages).out, "Hia");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CliTemplate, ErrorsNameTheFile) {

@@ -10,7 +10,7 @@
 #include "formats/safetensors.h"
 #include "golden/golden_json.h"
 #include "octavo/model.h"
-#include "support/tiny_llama.h"
+#include "support/temp_path.h"
 
 namespace octavo {
 namespace {
@@ -144,7 +144,6 @@ TEST_P(Checkpoints, GreedyContinuations) {
 // config.other.json says the same in the other spelling.
 TEST_P(Checkpoints, BothSpellingsOfTheConfigAreTheSameModel) {
   const std::string other = testing::temp_path("other");
-  std::filesystem::remove_all(other);
   std::filesystem::create_directories(other);
   for (const auto& entry : std::filesystem::directory_iterator(folder())) {
     std::filesystem::copy(entry.path(), other / entry.path().filename());

@@ -24,21 +24,13 @@ TYPED_TEST_SUITE(DecodeLayoutTest, Shapes);
 
 TYPED_TEST(DecodeLayoutTest, EveryTokenAndDimensionOnce) {
   using Layout = typename TypeParam::Layout;
-  std::set<int> tokens, dims, offsets;
+  std::set<int> tokens, dims;
   for (int group = 0; group < Layout::kTokenGroups; ++group) {
-    for (int index = 0; index < 8; ++index) {
-      const int token = Layout::token(group, index);
-      tokens.insert(token);
-      offsets.insert(Layout::token_offset(group, index));
-      EXPECT_EQ(Layout::token_offset(group, index),
-                token / Layout::kSlabTokens * Layout::kSlabStride +
-                    token % Layout::kSlabTokens * Layout::kRowBytes);
-    }
+    for (int index = 0; index < 8; ++index) tokens.insert(Layout::token(group, index));
   }
   EXPECT_EQ(static_cast<int>(tokens.size()), Layout::kTileTokens);
   EXPECT_EQ(*tokens.begin(), 0);
   EXPECT_EQ(*tokens.rbegin(), Layout::kTileTokens - 1);
-  EXPECT_EQ(offsets.size(), tokens.size());
   for (int group = 0; group < Layout::kDimGroups; ++group) {
     for (int index = 0; index < 8; ++index) dims.insert(Layout::out_dim(group, index));
   }
@@ -46,22 +38,51 @@ TYPED_TEST(DecodeLayoutTest, EveryTokenAndDimensionOnce) {
   EXPECT_EQ(*dims.rbegin(), Layout::kDimGroups * 8 - 1);
 }
 
+// Whatever the order of its loads, a lane gets the dimensions that it takes them for.
+TYPED_TEST(DecodeLayoutTest, LoadsComeInAnyOrder) {
+  using Layout = typename TypeParam::Layout;
+  for (int lane = 0; lane < 32; ++lane) {
+    const int g = lane / 4, q = lane % 4;
+    std::set<int> keys, expected_keys, values, expected_values;
+    for (int load = 0; load < Layout::kKeyLoads; ++load) {
+      keys.insert(Layout::key_offset(load, 1, g, q));
+      const int as_taken = Layout::kSwapsKeys && g % 2 != 0 ? load ^ 1 : load;
+      EXPECT_EQ(Layout::key_offset(load, 1, g, q),
+                Layout::token(1, g) * Layout::kRowBytes +
+                    Layout::key_dim(as_taken, q) * Layout::kValueBytes);
+      expected_keys.insert(Layout::token(1, g) * Layout::kRowBytes + Layout::key_byte(load, q));
+    }
+    EXPECT_EQ(keys, expected_keys);
+    for (const int index : {2 * q, 2 * q + 1}) {
+      for (int span = 0; span < Layout::kSpans; ++span) {
+        const int row = Layout::token(1, index) * Layout::kRowBytes;
+        const int as_taken = span ^ q % Layout::kSpans;
+        EXPECT_EQ(Layout::value_offset(span, 1, index, g),
+                  row + Layout::out_dim(as_taken * Layout::kSpanValues, g) * Layout::kValueBytes);
+        values.insert(Layout::value_offset(span, 1, index, g));
+        expected_values.insert(row + Layout::value_byte(span, g));
+      }
+    }
+    EXPECT_EQ(values, expected_values);
+  }
+}
+
 // The offsets that the kernel adds as constants are those of the formulas.
 TYPED_TEST(DecodeLayoutTest, StepsAreConstant) {
   using Layout = typename TypeParam::Layout;
-  for (int index = 0; index < 8; ++index) {
+  for (int lane = 0; lane < 32; ++lane) {
+    const int g = lane / 4, q = lane % 4;
     for (int group = 0; group < Layout::kTokenGroups; ++group) {
-      EXPECT_EQ(Layout::token_offset(group, index),
-                Layout::token_offset(0, index) + group * 2 * Layout::kRowBytes);
-    }
-  }
-  for (int span = 0; span < Layout::kSpans; ++span) {
-    for (int g = 0; g < 8; ++g) {
-      for (int value = 0; value < Layout::kSpanValues; ++value) {
-        const int bytes =
-            Layout::span_offset(span, g) + value * Layout::kRowBytes / (8 * Layout::kDimGroups);
-        EXPECT_EQ(Layout::out_dim(span * Layout::kSpanValues + value, g),
-                  bytes * 8 * Layout::kDimGroups / Layout::kRowBytes);
+      for (int load = 0; load < Layout::kKeyLoads; ++load) {
+        EXPECT_EQ(
+            Layout::key_offset(load, group, g, q),
+            Layout::key_offset(load % 2, 0, g, q) + group * Layout::kGroupBytes + load / 2 * 128);
+      }
+      for (int span = 0; span < Layout::kSpans; ++span) {
+        for (const int index : {2 * q, 2 * q + 1}) {
+          EXPECT_EQ(Layout::value_offset(span, group, index, g),
+                    Layout::value_offset(span, 0, index, g) + group * Layout::kGroupBytes);
+        }
       }
     }
   }
@@ -87,22 +108,20 @@ int bank_conflicts(const std::vector<int>& offsets, int bytes) {
 
 TYPED_TEST(DecodeLayoutTest, LoadsTouchBanksEvenly) {
   using Layout = typename TypeParam::Layout;
+  const auto offsets = [](auto of_lane) {
+    std::vector<int> all;
+    for (int lane = 0; lane < 32; ++lane) all.push_back(of_lane(lane / 4, lane % 4));
+    return all;
+  };
   for (int load = 0; load < Layout::kKeyLoads; ++load) {
-    std::vector<int> offsets;
-    for (int lane = 0; lane < 32; ++lane) {
-      offsets.push_back(Layout::token_offset(1, lane / 4) +
-                        Layout::key_load_offset(load, lane % 4));
-    }
-    EXPECT_EQ(bank_conflicts(offsets, 16), Layout::kRowBytes == 64 ? 2 : 1);
+    const auto keys = offsets([&](int g, int q) { return Layout::key_offset(load, 1, g, q); });
+    EXPECT_EQ(bank_conflicts(keys, 16), Layout::kKeyLoads > 1 && !Layout::kSwapsKeys ? 2 : 1);
   }
   for (int span = 0; span < Layout::kSpans; ++span) {
     for (int odd = 0; odd < 2; ++odd) {
-      std::vector<int> offsets;
-      for (int lane = 0; lane < 32; ++lane) {
-        offsets.push_back(Layout::token_offset(1, lane % 4 * 2 + odd) +
-                          Layout::span_offset(span, lane / 4));
-      }
-      EXPECT_EQ(bank_conflicts(offsets, Layout::kSpanBytes), 1);
+      const auto values =
+          offsets([&](int g, int q) { return Layout::value_offset(span, 1, 2 * q + odd, g); });
+      EXPECT_EQ(bank_conflicts(values, Layout::kSpanBytes), Layout::kRowBytes <= 128 ? 2 : 1);
     }
   }
 }

@@ -132,14 +132,4 @@ void write_tiny_llama(const std::string& path, const TinyLlama& m) {
   expect_ok(writer.close());
 }
 
-std::string temp_path(const std::string& name) {
-  const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string unique =
-      info == nullptr ? "" : format("{}.{}.", info->test_suite_name(), info->name());
-  for (char& c : unique) {
-    if (c == '/') c = '_';
-  }
-  return ::testing::TempDir() + unique + name;
-}
-
 }  // namespace octavo::testing

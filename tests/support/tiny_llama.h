@@ -36,7 +36,4 @@ struct TinyLlama {
 // Writes the file; ends the test process on failure.
 void write_tiny_llama(const std::string& path, const TinyLlama& spec);
 
-// A path below the test's temporary folder.
-std::string temp_path(const std::string& name);
-
 }  // namespace octavo::testing

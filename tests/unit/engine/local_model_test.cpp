@@ -1,9 +1,13 @@
 // The public Model on a tiny file: generation, limits, refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stop_token>
+#include <thread>
 
 #include "octavo/model.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {
@@ -84,6 +88,64 @@ TEST(LocalModel, StopTokensAndSinkEndTheAnswer) {
   EXPECT_EQ(aborted.finish_reason, FinishReason::kAbort);
   EXPECT_EQ(aborted.token_ids.size(), 3u);
   EXPECT_EQ(calls, 3);
+}
+
+TEST(LocalModel, AnyThreadCancels) {
+  const auto model = load({});
+  const auto whole = model->generate(request_for(counting(9), 20), nullptr).value();
+  std::stop_source source;
+  Request request = request_for(counting(9), 20);
+  request.cancel = source.get_token();
+  int calls = 0;
+  const auto cancel_at_the_third = [&](std::string_view) {
+    if (++calls == 3) std::jthread([&] { source.request_stop(); }).join();
+    return true;
+  };
+  const auto cancelled = model->generate(request, cancel_at_the_third).value();
+  EXPECT_EQ(cancelled.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(cancelled.usage.completion_tokens, 3);
+  EXPECT_TRUE(
+      std::equal(cancelled.token_ids.begin(), cancelled.token_ids.end(), whole.token_ids.begin()));
+  const auto too_late = model->generate(request, nullptr).value();  // cancelled before it begins
+  EXPECT_EQ(too_late.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(too_late.token_ids.size(), 0u);
+  request.cancel = {};
+  EXPECT_EQ(model->generate(request, nullptr)->token_ids, whole.token_ids);
+}
+
+TEST(LocalModel, CancelsWithinALongPrompt) {
+  const auto model = load({});
+  std::stop_source source;
+  Request request = request_for(counting(1000), 5);  // two chunks
+  request.cancel = source.get_token();
+  const auto cancelled = model
+                             ->generate(request,
+                                        [&](std::string_view) {
+                                          source.request_stop();
+                                          return true;
+                                        })
+                             .value();
+  EXPECT_EQ(cancelled.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(cancelled.token_ids.size(), 0u);
+  // The chunk that was computed is not lost.
+  request.cancel = {};
+  EXPECT_EQ(model->generate(request, nullptr)->usage.cached_tokens, 512);
+}
+
+TEST(LocalModel, ConfiguredEndTokensCountWithoutATokenizer) {
+  const auto all = load({})->generate(request_for(counting(9), 20), nullptr).value();
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    TinyLlama spec;
+    spec.edit_metadata = [&](JsonObject& metadata) { metadata[key] = all.token_ids[4]; };
+    const auto model = load(spec);
+    const auto stopped = model->generate(request_for(counting(9), 20), nullptr).value();
+    EXPECT_EQ(stopped.finish_reason, FinishReason::kStop);
+    EXPECT_EQ(stopped.token_ids.back(), all.token_ids[4]);
+    EXPECT_LE(stopped.token_ids.size(), 5u);
+    Request request = request_for(counting(9), 20);
+    request.sampling.ignore_eos = true;
+    EXPECT_EQ(model->generate(request, nullptr)->token_ids, all.token_ids);
+  }
 }
 
 TEST(LocalModel, TheContextEndsAnAnswer) {

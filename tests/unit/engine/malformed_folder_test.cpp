@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "octavo/model.h"
-#include "support/tiny_llama.h"
+#include "support/temp_path.h"
 
 namespace octavo {
 namespace {

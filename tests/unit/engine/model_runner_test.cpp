@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo::engine {

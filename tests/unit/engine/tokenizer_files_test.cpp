@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "octavo/model.h"
-#include "support/tiny_llama.h"
+#include "support/temp_path.h"
 
 namespace octavo {
 namespace {
@@ -24,7 +24,6 @@ class TokenizerFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = testing::temp_path("model");
-    fs::remove_all(folder_);
     fs::create_directories(folder_);
     for (const char* name : {"config.json", "model.safetensors"}) {
       fs::copy(fs::path(OCTAVO_TEST_DATA "/goldens/llama3_gqa") / name, folder_ + "/" + name);
@@ -48,6 +47,33 @@ TEST_F(TokenizerFiles, WithoutOneTheModelRunsByTokenIds) {
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kNotFound);
   EXPECT_NE(tokenizer.status().message().find(folder_ + "/tokenizer.json"), std::string::npos);
   EXPECT_TRUE(Model::load(folder_, {}).ok());
+}
+
+TEST_F(TokenizerFiles, WithoutOneTheConfiguredEndTokensCount) {
+  Request request;
+  request.prompt_token_ids = {5, 17, 3};
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = 8;
+  request.sampling.ignore_eos = true;
+  const auto all = Model::load(folder_, {}).value()->generate(request, nullptr).value().token_ids;
+  ASSERT_EQ(all.size(), 8u);
+  const std::string end = std::to_string(all[3]);
+  for (const std::string& ids : {end, "[" + end + "]", "[-1, " + end + ", 1000000]"}) {
+    write("generation_config.json", "{\"eos_token_id\": " + ids + "}");
+    request.sampling.ignore_eos = false;
+    const auto model = Model::load(folder_, {}).value();
+    const auto stopped = model->generate(request, nullptr).value();
+    EXPECT_EQ(stopped.finish_reason, FinishReason::kStop);
+    EXPECT_EQ(stopped.stop_reason, "token " + end);
+    EXPECT_LE(stopped.token_ids.size(), 4u);
+    request.sampling.ignore_eos = true;
+    EXPECT_EQ(model->generate(request, nullptr)->token_ids, all);
+  }
+  write("generation_config.json", R"({"eos_token_id": "4"})");
+  const auto broken = Model::load(folder_, {});
+  ASSERT_FALSE(broken.ok());
+  EXPECT_NE(broken.status().message().find("generation_config.json: 'eos_token_id'"),
+            std::string::npos);
 }
 
 TEST_F(TokenizerFiles, EndTokensOfAllConfigsCount) {
@@ -74,6 +100,17 @@ TEST_F(TokenizerFiles, TheChatTemplateMayBeAFile) {
   EXPECT_EQ(load()->render("[]", {}).value().text, "of the config");
   write("chat_template.jinja", "of the file");
   EXPECT_EQ(load()->render("[]", {}).value().text, "of the file");
+}
+
+TEST_F(TokenizerFiles, TokenizerModelCountsWhereNothingElseIs) {
+  fs::copy(OCTAVO_TEST_DATA "/spm/bpe.model", folder_ + "/tokenizer.model");
+  EXPECT_EQ(load()->token_piece(1), "<s>");
+  write("tokenizer.model", "IQ== 0\n");
+  const auto tiktoken = load_tokenizer(folder_ + "/tokenizer.model");
+  ASSERT_FALSE(tiktoken.ok());
+  EXPECT_EQ(tiktoken.status().message().rfind(folder_ + "/tokenizer.model: ", 0), 0u);
+  write("tokenizer.json", kTokenizer);
+  EXPECT_EQ(load()->token_piece(1), "b");
 }
 
 TEST_F(TokenizerFiles, BrokenFilesAreNamed) {

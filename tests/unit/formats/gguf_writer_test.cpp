@@ -8,18 +8,16 @@
 
 #include "formats/ggml_types.h"
 #include "gguf_bytes.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
 
-class GgufWriterTest : public testing::Test {
+class GgufWriterTest : public ::testing::Test {
  protected:
-  GgufWriterTest() : path_(testing::TempDir() + "octavo_gguf_writer_test.gguf") {}
-  ~GgufWriterTest() override { std::filesystem::remove(path_); }
-
   bool partial_exists() const { return std::filesystem::exists(path_ + ".partial"); }
 
-  std::string path_;
+  const std::string path_ = testing::temp_path("written.gguf");
 };
 
 // Writes what `checkpoint` holds, the data in pieces of `piece_bytes`.
@@ -203,7 +201,7 @@ TEST_F(GgufWriterTest, LeavesNoFileThatIsNotWhole) {
 
 TEST_F(GgufWriterTest, SaysWhichFileCannotBeCreated) {
   GgufWriter writer;
-  const Status status = writer.open(testing::TempDir() + "no/such/folder/x.gguf");
+  const Status status = writer.open(testing::temp_path("no/such/folder/x.gguf"));
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("no/such/folder/x.gguf"), std::string::npos);
 }

@@ -1,18 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "gguf_bytes.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
 
 // Writes `content` to a file and opens it.
 Status open_content(std::string_view content) {
-  const std::string path = testing::TempDir() + "octavo_open_test.bin";
+  const std::string path = testing::temp_path("some.bin");
   write_file(path, content);
   const auto checkpoint = open_checkpoint(path);
-  std::filesystem::remove(path);
   if (!checkpoint.ok()) {
     EXPECT_TRUE(checkpoint.status().message().starts_with(path)) << checkpoint.status().message();
   }
@@ -46,7 +44,7 @@ TEST(OpenCheckpoint, NamesWhatItDoesNotRead) {
 }
 
 TEST(OpenCheckpoint, DirectoryMissingAndEmptyFiles) {
-  const auto directory = open_checkpoint(testing::TempDir());
+  const auto directory = open_checkpoint(testing::temp_path(""));
   EXPECT_EQ(directory.status().code(), StatusCode::kNotFound);
   EXPECT_NE(directory.status().message().find("config.json"), std::string::npos);
   const auto missing = open_checkpoint("no/such/file.gguf");

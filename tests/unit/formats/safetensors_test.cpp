@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors_writer.h"
+#include "support/temp_path.h"
 
 namespace octavo::formats {
 namespace {
@@ -169,7 +170,7 @@ TEST(Safetensors, EveryTruncationAndManyMutationsSurvive) {
 }
 
 TEST(Safetensors, TheWriterWritesWhatTheReaderReads) {
-  const std::string path = testing::TempDir() + "written.safetensors";
+  const std::string path = testing::temp_path("written.safetensors");
   const std::vector<float> a = {1, 2, 3, 4, 5, 6};
   const std::vector<uint8_t> b = {7, 8, 9};
   const Tensor tensors[] = {
@@ -189,8 +190,7 @@ TEST(Safetensors, TheWriterWritesWhatTheReaderReads) {
 class HfFolder : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "hf_folder";
-    std::filesystem::remove_all(folder_);
+    folder_ = testing::temp_path("folder");
     std::filesystem::create_directories(folder_);
     write("config.json", R"({"model_type":"llama"})");
   }

@@ -3,6 +3,7 @@
 
 #include "model/tensor_names.h"
 #include "octavo/model.h"
+#include "support/temp_path.h"
 #include "support/tiny_llama.h"
 
 namespace octavo {

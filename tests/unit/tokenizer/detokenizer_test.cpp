@@ -54,9 +54,10 @@ struct Stopped {
   bool operator==(const Stopped&) const = default;
 };
 
-// By the definition: the first end of a stop string, of several there the longest.
-Stopped naive(const std::string& text, const std::vector<std::string>& stops) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// By the definition: the first end of a stop string behind `passed_over` bytes, of several there
+// the longest.
+Stopped naive(const std::string& text, const std::vector<std::string>& stops, size_t passed_over) {
+  for (size_t end = passed_over + 1; end <= text.size(); ++end) {
     std::optional<size_t> which;
     for (size_t i = 0; i < stops.size(); ++i) {
       if (stops[i].empty() || !std::string_view(text).substr(0, end).ends_with(stops[i])) continue;
@@ -81,19 +82,23 @@ TEST(StopStringFilter, AgreesWithASearchOfTheWholeTextHoweverItIsCut) {
     std::vector<std::string> stops;
     for (uint64_t n = rng.next_u64() % 4; n > 0; --n) stops.push_back(random_text(6));
     const std::string text = random_text(30);
+    const size_t begin = rng.next_u64() % 2 == 0 ? 0 : rng.next_u64() % 10;
+    size_t passed_over = 0;  // of text, the pieces that begin before `begin`
     StopStringFilter filter(stops);
     Stopped result;
     for (size_t pos = 0; pos < text.size();) {
       const size_t size = std::min<size_t>(rng.next_u64() % 5, text.size() - pos);
       const bool was_stopped = filter.matched().has_value();
-      const std::string part = filter.push(std::string_view(text).substr(pos, size));
+      const bool may_stop = pos >= begin;
+      if (!may_stop) passed_over = pos + size;
+      const std::string part = filter.push(std::string_view(text).substr(pos, size), may_stop);
       EXPECT_TRUE(!was_stopped || part.empty());
       result.shown += part;
       pos += size;
     }
     result.shown += filter.flush();
     result.which = filter.matched();
-    ASSERT_EQ(result, naive(text, stops)) << text;
+    ASSERT_EQ(result, naive(text, stops, passed_over)) << text;
     stopped += result.which.has_value();
   }
   EXPECT_GT(stopped, 5000u);

@@ -6,12 +6,17 @@
 
 namespace octavo::backends::cuda {
 
+// What is read this way is read once: it is the first to leave the L2 cache, where it would push
+// out what other kernels share. (Decode attention on an H200: FP8 1 to 3 % faster, bfloat16 to 2
+// %.)
 __device__ inline void bulk_copy(uint32_t shared_to, const void* from, uint32_t bytes,
                                  uint32_t barrier) {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(shared_to),
-      "l"(from), "r"(bytes), "r"(barrier)
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1], %2, [%3], %4;" ::"r"(shared_to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
 }
 

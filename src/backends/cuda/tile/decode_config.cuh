@@ -37,9 +37,10 @@ struct DecodeConfig {
   static constexpr int kSharedBytes = kLight ? Platform::kLightBytes : Platform::kHeavyBytes;
 
   // Shared memory beside the ring.
+  static constexpr int kFixedBytes = 2560;
   static constexpr int kWarpValueBytes = kRows * kHeadDim * 4;
   static constexpr int num_stages(int warps) {
-    return (kSharedBytes - 2560 - warps * kWarpValueBytes) / (2 * Layout::kTileBytes);
+    return (kSharedBytes - kFixedBytes - warps * kWarpValueBytes) / (2 * Layout::kTileBytes);
   }
   // As many as leave each a tile and one on its way.
   static constexpr int num_warps(int warps) {
@@ -59,6 +60,20 @@ struct DecodeConfig {
   static constexpr int kThreads = 32 * (kWarps + kMergeWarps + 2);
 };
 
+// Bounds that tell tiles which need no mask from those that do. In shared memory: the loop over
+// tiles has no registers to spare.
+struct alignas(16) DecodeLimits {
+  int begin, end;                           // keys that some row sees lie between
+  int seen_by_all_begin, seen_by_all_last;  // every row sees these and all between
+
+  __device__ bool all_see(int token, int count) const {
+    return token >= seen_by_all_begin && token + count - 1 <= seen_by_all_last;
+  }
+  __device__ bool all_exist(int token, int count) const {
+    return token >= begin && token + count <= end;
+  }
+};
+
 // Beside the ring and the values to merge.
 template <class Config>
 struct DecodeShared {
@@ -66,6 +81,7 @@ struct DecodeShared {
   uint64_t merge_full, merge_empty;
   float2 stats[Config::kWarps][Config::kRows];  // highest score and sum of each row
   int2 seen[Config::kWarps][Config::kRows];     // first and last key, each warp for itself
+  DecodeLimits limits[Config::kWarps];
   int is_last_split;
 
   // By one thread; then a barrier of the block.
@@ -112,7 +128,7 @@ struct ItemRows {
 template <class Layout>
 __device__ inline int merge_index(int row, int vector) {
   const int pair = row / 2 % 4;
-  const int swap = Layout::kSpanValues == 16 ? pair : pair % 2 + pair / 2 * 4;
+  const int swap = Layout::kSpanValues == 4 ? 2 * pair : pair % 2 + pair / 2 * 4;
   return row * Layout::kDimGroups * 2 + (vector ^ swap);
 }
 

@@ -43,29 +43,10 @@ class DecodeWarp {
   }
 
  private:
-  // Bounds that tell tiles which need no mask from those that do.
-  struct TileLimits {
-    int begin, end;                           // keys that some row sees lie between
-    int seen_by_all_begin, seen_by_all_last;  // every row sees these and all between
-
-    __device__ explicit TileLimits(const ItemRows& rows)
-        : begin(rows.lowest_key(0)),
-          end(rows.item.work.end),
-          seen_by_all_begin(rows.lowest_key(max(0, rows.count - 1))),
-          seen_by_all_last(rows.highest_key(0)) {}
-
-    __device__ bool all_see(int token) const {
-      return token >= seen_by_all_begin && token + Layout::kTileTokens - 1 <= seen_by_all_last;
-    }
-    __device__ bool all_exist(int token) const {
-      return token >= begin && token + Layout::kTileTokens <= end;
-    }
-  };
-
   // This warp's tiles of the item: every kWarps-th.
   __device__ void attend(const ItemRows& rows) {
     load_rows(rows);
-    const TileLimits limits(rows);
+    const DecodeLimits& limits = shared_.limits[warp_];
     Pipe& pipe = shared_.pipe;
     const int begin = rows.item.work.begin;
     const int tiles = Pipe::num_tiles(rows.item);
@@ -79,11 +60,12 @@ class DecodeWarp {
       score_tile<Layout, kHalves>(s, rows_, ring_ + Pipe::offset(kKeys, tile));
       pipe.give_back_tile(kKeys, tile);
       scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
-      if (!limits.all_see(token)) mask_tile(s, token);
+      if (!limits.all_see(token, Layout::kTileTokens)) mask_tile(s, token);
       softmax_tile<Layout, kHalves>(s, rows_);
       pipe.wait_tile(kValues, tile);
       char* values = ring_ + Pipe::offset(kValues, tile);
-      if (!limits.all_exist(token)) clear_unseen(values, token, limits.begin, limits.end);
+      if (!limits.all_exist(token, Layout::kTileTokens))
+        clear_unseen(values, token, limits.begin, limits.end);
       add_value_tile<Layout, kHalves>(rows_, s, values);
       pipe.give_back_tile(kValues, tile);
     }
@@ -111,6 +93,10 @@ class DecodeWarp {
     if (lane_ < 8 * kHalves) {
       shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
     }
+    if (lane_ == 0) {
+      shared_.limits[warp_] = {rows.lowest_key(0), item.work.end,
+                               rows.lowest_key(max(0, rows.count - 1)), rows.highest_key(0)};
+    }
     __syncwarp();
     rows_.clear();
     float scale = args_.scale * kLog2E;
@@ -132,9 +118,7 @@ class DecodeWarp {
     for (int i = lane_; i < Layout::kTileTokens * kChunks; i += 32) {
       const int row = i / kChunks;
       if (token + row >= begin && token + row < end) continue;
-      const int at = row / Layout::kSlabTokens * Layout::kSlabStride +
-                     row % Layout::kSlabTokens * Layout::kRowBytes + i % kChunks * 16;
-      *reinterpret_cast<uint4*>(tile + at) = {0, 0, 0, 0};
+      *reinterpret_cast<uint4*>(tile + 16 * i) = {0, 0, 0, 0};
     }
     Config::Copies::fence();
     __syncwarp();
@@ -182,7 +166,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   using Pipe = typename Config::Pipe;
   extern __shared__ __align__(128) char ring[];
   __shared__ DecodeShared<Config> shared;
-  static_assert(Config::kDynamicBytes + sizeof(shared) <= Config::kSharedBytes);
+  static_assert(sizeof(shared) <= Config::kFixedBytes);
   constexpr int kProducer = Config::kWarps + Config::kMergeWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   char* values = ring + Config::Pipe::kRingBytes;

@@ -95,7 +95,7 @@ __device__ inline void load_query(DecodeRows<Layout, kHalves>& rows, int half, c
   for (int load = 0; load < Layout::kKeyLoads; ++load) {
 #pragma unroll
     for (int part = 0; part < Layout::kLoadValues; part += 8) {
-      const char* from = static_cast<const char*>(row) + 2 * (Layout::key_load_dim(load, q) + part);
+      const char* from = static_cast<const char*>(row) + 2 * (Layout::key_dim(load, q) + part);
       const uint4 values = *reinterpret_cast<const uint4*>(from);
       uint32_t* to = words + (load * Layout::kLoadValues + part) / 2;
       to[0] = values.x;
@@ -121,13 +121,27 @@ __device__ inline void load_query(DecodeRows<Layout, kHalves>& rows, int half, c
 template <class Layout, int kHalves>
 using Scores = float[Layout::kTokenGroups / 2][kHalves][4];
 
+__device__ inline void exchange_if(bool condition, uint32_t& a, uint32_t& b) {
+  const uint32_t first = condition ? b : a;
+  b = condition ? a : b;
+  a = first;
+}
+__device__ inline void exchange_if(bool condition, uint4& a, uint4& b) {
+  exchange_if(condition, a.x, b.x);
+  exchange_if(condition, a.y, b.y);
+  exchange_if(condition, a.z, b.z);
+  exchange_if(condition, a.w, b.w);
+}
+
 // Raw scores of a tile whose K lies at `tile`.
 template <class Layout, int kHalves>
 __device__ inline void score_tile(Scores<Layout, kHalves>& s,
                                   const DecodeRows<Layout, kHalves>& rows, const char* tile) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const char* token =
-      tile + Layout::token_offset(0, lane / 4) + Layout::key_load_offset(0, lane % 4);
+  const int g = lane / 4, q = lane % 4;
+  const bool swap = Layout::kSwapsKeys && g % 2 != 0;
+  const char* from[2] = {tile + Layout::key_offset(0, 0, g, q),
+                         tile + Layout::key_offset(1 % Layout::kKeyLoads, 0, g, q)};
   const auto multiply = [&](int pair, int step, uint32_t a0, uint32_t a1, uint32_t a2,
                             uint32_t a3) {
     const uint32_t a[4] = {a0, a1, a2, a3};
@@ -140,23 +154,36 @@ __device__ inline void score_tile(Scores<Layout, kHalves>& s,
   for (auto& pair : s) {
     for (auto& half : pair) half[0] = half[1] = half[2] = half[3] = 0.0f;
   }
+  constexpr int kTogether = Layout::kSwapsKeys ? 2 : 1;
 #pragma unroll
-  for (int load = 0; load < Layout::kKeyLoads; ++load) {
+  for (int first = 0; first < Layout::kKeyLoads; first += kTogether) {
 #pragma unroll
     for (int pair = 0; pair < Layout::kTokenGroups / 2; ++pair) {
-      const char* from = token + pair * 4 * Layout::kRowBytes + Layout::key_load_offset(load, 0);
-      const uint4 x = *reinterpret_cast<const uint4*>(from);
-      const uint4 y = *reinterpret_cast<const uint4*>(from + 2 * Layout::kRowBytes);
-      if constexpr (kIsFp8<Layout>) {
-        const uint32_t first[4] = {x.x, x.y, x.z, x.w}, second[4] = {y.x, y.y, y.z, y.w};
+      uint4 x[kTogether], y[kTogether];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          multiply(pair, 4 * load + i, e4m3x2_to_f16x2(first[i]), e4m3x2_to_f16x2(second[i]),
-                   e4m3x2_to_f16x2(first[i] >> 16), e4m3x2_to_f16x2(second[i] >> 16));
+      for (int i = 0; i < kTogether; ++i) {
+        const char* at = from[i] + first * 64 + pair * 2 * Layout::kGroupBytes;
+        x[i] = *reinterpret_cast<const uint4*>(at);
+        y[i] = *reinterpret_cast<const uint4*>(at + Layout::kGroupBytes);
+      }
+      if constexpr (kTogether == 2) {
+        exchange_if(swap, x[0], x[1]);
+        exchange_if(swap, y[0], y[1]);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if constexpr (kIsFp8<Layout>) {
+          const uint32_t low[4] = {x[i].x, x[i].y, x[i].z, x[i].w};
+          const uint32_t high[4] = {y[i].x, y[i].y, y[i].z, y[i].w};
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            multiply(pair, 4 * (first + i) + j, e4m3x2_to_f16x2(low[j]), e4m3x2_to_f16x2(high[j]),
+                     e4m3x2_to_f16x2(low[j] >> 16), e4m3x2_to_f16x2(high[j] >> 16));
+          }
+        } else {
+          multiply(pair, 2 * (first + i), x[i].x, y[i].x, x[i].y, y[i].y);
+          multiply(pair, 2 * (first + i) + 1, x[i].z, y[i].z, x[i].w, y[i].w);
         }
-      } else {
-        multiply(pair, 2 * load, x.x, y.x, x.y, y.y);
-        multiply(pair, 2 * load + 1, x.z, y.z, x.w, y.w);
       }
     }
   }
@@ -233,55 +260,74 @@ __device__ inline void softmax_tile(Scores<Layout, kHalves>& s, DecodeRows<Layou
   }
 }
 
-// What a lane loads of one token's V, as words.
+// What a lane loads of one token's V: the words of its spans.
 template <class Layout>
 struct ValueWords {
-  static constexpr int kCount = Layout::kSpanBytes / 4;
-  uint32_t words[kCount];
+  static constexpr int kWords = Layout::kSpanBytes / 4;
+  uint32_t spans[Layout::kSpans][kWords];
 
-  __device__ explicit ValueWords(const char* from) {
-    if constexpr (kCount == 4) {
-      const uint4 v = *reinterpret_cast<const uint4*>(from);
-      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-    } else {
-      const uint2 v = *reinterpret_cast<const uint2*>(from);
-      words[0] = v.x, words[1] = v.y;
+  // `from`: where the lane's loads go, of the first group's token; then `offset` further.
+  __device__ ValueWords(const char* const (&from)[Layout::kSpans], int offset) {
+#pragma unroll
+    for (int i = 0; i < Layout::kSpans; ++i) {
+      if constexpr (kWords == 4) {
+        const uint4 v = *reinterpret_cast<const uint4*>(from[i] + offset);
+        spans[i][0] = v.x, spans[i][1] = v.y, spans[i][2] = v.z, spans[i][3] = v.w;
+      } else {
+        const uint2 v = *reinterpret_cast<const uint2*>(from[i] + offset);
+        spans[i][0] = v.x, spans[i][1] = v.y;
+      }
+    }
+    // Load i brought span i ^ (q % kSpans).
+    const int q = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+    for (int bit = 1; bit < Layout::kSpans; bit *= 2) {
+#pragma unroll
+      for (int i = 0; i < Layout::kSpans; ++i) {
+        if ((i & bit) != 0) continue;
+#pragma unroll
+        for (int word = 0; word < kWords; ++word) {
+          exchange_if((q & bit) != 0, spans[i][word], spans[i + bit][word]);
+        }
+      }
     }
   }
 };
 
-// out += Vᵀ · Pᵀ for one step and one span; `even`, `odd`: the lane's tokens 2q and 2q + 1 of the
-// step's first token group.
+// out += Vᵀ · Pᵀ for one step; `even`, `odd`: where the loads of the lane's tokens 2q and 2q + 1
+// go, of the first group, then `offset` further.
 template <class Layout, int kHalves>
 __device__ inline void add_values(DecodeRows<Layout, kHalves>& rows,
-                                  const uint32_t (&p)[kHalves][2], int span, const char* even,
-                                  const char* odd) {
-  constexpr int kGroupBytes = 2 * Layout::kRowBytes;
-  const ValueWords<Layout> a(even), b(odd), c(even + kGroupBytes), d(odd + kGroupBytes);
+                                  const uint32_t (&p)[kHalves][2],
+                                  const char* const (&even)[Layout::kSpans],
+                                  const char* const (&odd)[Layout::kSpans], int offset) {
+  using Words = ValueWords<Layout>;
+  const Words a(even, offset), b(odd, offset);
+  const Words c(even, offset + Layout::kGroupBytes), d(odd, offset + Layout::kGroupBytes);
   const auto multiply = [&](int groups, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3) {
     const uint32_t v[4] = {a0, a1, a2, a3};
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      mma<Layout>(rows.out[half][span * Layout::kSpanValues / 2 + groups], v, p[half][0],
-                  p[half][1]);
+      mma<Layout>(rows.out[half][groups], v, p[half][0], p[half][1]);
     }
   };
 #pragma unroll
-  for (int i = 0; i < ValueWords<Layout>::kCount; ++i) {
+  for (int i = 0; i < Layout::kSpans * Words::kWords; ++i) {
+    const int span = i / Words::kWords, word = i % Words::kWords;
+    const uint32_t a_word = a.spans[span][word], b_word = b.spans[span][word];
+    const uint32_t c_word = c.spans[span][word], d_word = d.spans[span][word];
     if constexpr (kIsFp8<Layout>) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         const uint32_t select = pair == 0 ? 0x5140 : 0x7362;
-        const uint32_t low = __byte_perm(a.words[i], b.words[i], select);
-        const uint32_t high = __byte_perm(c.words[i], d.words[i], select);
+        const uint32_t low = __byte_perm(a_word, b_word, select);
+        const uint32_t high = __byte_perm(c_word, d_word, select);
         multiply(2 * i + pair, e4m3x2_to_f16x2(low), e4m3x2_to_f16x2(low >> 16),
                  e4m3x2_to_f16x2(high), e4m3x2_to_f16x2(high >> 16));
       }
     } else {
-      multiply(i, __byte_perm(a.words[i], b.words[i], 0x5410),
-               __byte_perm(a.words[i], b.words[i], 0x7632),
-               __byte_perm(c.words[i], d.words[i], 0x5410),
-               __byte_perm(c.words[i], d.words[i], 0x7632));
+      multiply(i, __byte_perm(a_word, b_word, 0x5410), __byte_perm(a_word, b_word, 0x7632),
+               __byte_perm(c_word, d_word, 0x5410), __byte_perm(c_word, d_word, 0x7632));
     }
   }
 }
@@ -292,8 +338,13 @@ __device__ inline void add_value_tile(DecodeRows<Layout, kHalves>& rows,
                                       const Scores<Layout, kHalves>& s, const char* tile) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4, q = lane % 4;
-  const char* even = tile + Layout::token_offset(0, 2 * q) + Layout::span_offset(0, g);
-  const char* odd = tile + Layout::token_offset(0, 2 * q + 1) + Layout::span_offset(0, g);
+  const char* even[Layout::kSpans];
+  const char* odd[Layout::kSpans];
+#pragma unroll
+  for (int i = 0; i < Layout::kSpans; ++i) {
+    even[i] = tile + Layout::value_offset(i, 0, 2 * q, g);
+    odd[i] = tile + Layout::value_offset(i, 0, 2 * q + 1, g);
+  }
   uint32_t p[Layout::kTokenGroups / 2][kHalves][2];
 #pragma unroll
   for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
@@ -305,11 +356,7 @@ __device__ inline void add_value_tile(DecodeRows<Layout, kHalves>& rows,
   }
 #pragma unroll
   for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
-#pragma unroll
-    for (int span = 0; span < Layout::kSpans; ++span) {
-      const int at = step * 4 * Layout::kRowBytes + Layout::span_offset(span, 0);
-      add_values<Layout, kHalves>(rows, p[step], span, even + at, odd + at);
-    }
+    add_values<Layout, kHalves>(rows, p[step], even, odd, step * 2 * Layout::kGroupBytes);
   }
 }
 

@@ -2,8 +2,8 @@
 // lie and have them copied into two rings of tiles in shared memory, as far ahead as the rings
 // allow and across the ends of items. The other warps know nothing of pages.
 //
-// Two ways to copy: BulkCopies (sm_90: a copy a slab, counted in bytes by the tile's barrier) and
-// ThreadCopies (sm_80: 16 bytes a lane).
+// Two ways to copy: BoxCopies (sm_90: boxes of a tensor map, counted in bytes by the tile's
+// barrier) and ThreadCopies (sm_80: 16 bytes a lane).
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,8 @@ __device__ inline DecodeItem load_item(const DecodeKernelArgs& launch, int index
   return item;
 }
 
+enum TileKind { kKeys, kValues };
+
 // One copy a slab.
 template <class Layout>
 struct BulkCopies {
@@ -51,9 +53,8 @@ struct BulkCopies {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (lane == 0) mbarrier_arrive_expect(barrier, slabs * Layout::kSlabBytes);
     __syncwarp();
-    if (lane < slabs) {
-      bulk_copy(tile + lane * Layout::kSlabStride, from, Layout::kSlabBytes, barrier);
-    }
+    if (lane < slabs)
+      bulk_copy(tile + lane * Layout::kSlabBytes, from, Layout::kSlabBytes, barrier);
   }
 
   // After ordinary writes to a tile, before it is given back.
@@ -69,7 +70,7 @@ struct ThreadCopies {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int slab = 0; slab < slabs; ++slab) {
       const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), slab);
-      const uint32_t to = tile + slab * Layout::kSlabStride;
+      const uint32_t to = tile + slab * Layout::kSlabBytes;
 #pragma unroll
       for (int byte = 16 * lane; byte < Layout::kSlabBytes + 16 * lane; byte += 512) {
         cp_async_16(to + byte, reinterpret_cast<const char*>(address) + byte);
@@ -80,8 +81,6 @@ struct ThreadCopies {
 
   __device__ static void fence() {}
 };
-
-enum TileKind { kKeys, kValues };
 
 // The rings in shared memory and the items that have been announced. Tiles and items are counted
 // from the start of the kernel; `full` barriers complete when a tile has arrived or an item is
@@ -177,7 +176,7 @@ class DecodeProducer {
   }
 
  private:
-  static constexpr int kTilesAtOnce = 8;  // whose slabs the 32 lanes know
+  static constexpr int kTilesAtOnce = 32 / Layout::kTileSlabs;  // whose slabs the lanes know
 
   // The first item of a block is known from its index, the others are drawn.
   __device__ void run_keys() {
@@ -237,8 +236,10 @@ class DecodeProducer {
     for (int tile = 0; tile < num_tiles; ++tile, ++next_tile_) {
       const int token = work.begin + tile * Layout::kTileTokens;
       if (tile % kTilesAtOnce == 0) offset = find_slab(item, token);
-      const int slabs = min(4, (work.end - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
-      const auto from = __shfl_sync(kAllLanes, offset, tile % kTilesAtOnce * 4 + lane_ % 4);
+      const int slabs = min(Layout::kTileSlabs,
+                            (work.end - token + Layout::kSlabTokens - 1) / Layout::kSlabTokens);
+      const int first_lane = tile % kTilesAtOnce * Layout::kTileSlabs;
+      const auto from = __shfl_sync(kAllLanes, offset, first_lane + lane_ % Layout::kTileSlabs);
       pipe_.wait_room(kKind, next_tile_);
       if (kEarly && token + Layout::kTileTokens > work.num_keys - work.q_len) pdl_wait();
       Copies::put(ring_ + Pipe::offset(kKind, next_tile_), pipe_.full_barrier(kKind, next_tile_),
@@ -246,7 +247,7 @@ class DecodeProducer {
     }
   }
 
-  // Where the slab of this lane lies in the cache: of the tiles from `token` on, 4 lanes a tile.
+  // Where the slab of this lane lies in the cache, of the slabs from `token` on.
   __device__ int64_t find_slab(const DecodeItem& item, int token) {
     const DecodeArgs& args = launch_.args;
     token += lane_ * Layout::kSlabTokens;
