@@ -9,6 +9,7 @@ int run_doctor(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);
 int run_run(int argc, const char* const* argv);
+int run_template(int argc, const char* const* argv);
 int run_tokenize(int argc, const char* const* argv);
 
 }  // namespace octavo::cli

@@ -72,7 +72,7 @@ TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
   for (const char* command :
-       {"run", "tokenize", "detokenize", "logits", "bench", "inspect", "doctor"}) {
+       {"run", "tokenize", "detokenize", "template", "logits", "bench", "inspect", "doctor"}) {
     EXPECT_NE(general.out.find(command), std::string::npos);
     const Outcome help = octavo(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
