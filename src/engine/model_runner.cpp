@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "model/architectures.h"
-#include "model/weights.h"
 
 namespace octavo::engine {
 namespace {
@@ -22,11 +21,25 @@ Result<backends::Arithmetic> parse_arithmetic(const std::string& dtype) {
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const formats::Checkpoint& checkpoint,
                                                          const LoadOptions& options) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner());
-  OCTAVO_TRY(runner->load(checkpoint, options));
+  OCTAVO_TRY(runner->load(checkpoint, options, model::LoadMode::kCompute));
   return runner;
 }
 
-Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options) {
+Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
+                                         const LoadOptions& options) {
+  ModelRunner runner;
+  OCTAVO_TRY(runner.load(checkpoint, options, model::LoadMode::kMeasure));
+  const model::CausalLM& lm = *runner.model_;
+  return MemoryNeeds{
+      .weight_bytes = lm.totals().weight_bytes,
+      .kv_bytes_per_token = dtype_bytes(runner.kv_dtype_, lm.config().kv_values_per_token()),
+      .workspace_bytes =
+          lm.totals().scratch_bytes + runner.workspace_.size_bytes + runner.logits_.size_bytes,
+      .max_model_len = runner.max_model_len_};
+}
+
+Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+                         model::LoadMode mode) {
   const auto arithmetic = OCTAVO_TRY(parse_arithmetic(options.dtype));
   backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic));
   if (options.threads < 0 || options.threads > 1024) {
@@ -37,7 +50,7 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
   const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
   OCTAVO_CHECK(architecture != nullptr);
-  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress);
+  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress, mode);
   model_ = OCTAVO_TRY(architecture->build(config, loader, {kMaxNumBatchedTokens, kMaxLogitRows}));
 
   const int64_t widest = std::max(

@@ -12,6 +12,7 @@
 #include "engine/block_manager.h"
 #include "model/causal_lm.h"
 #include "model/kv_cache.h"
+#include "model/weights.h"
 #include "octavo/model.h"
 
 namespace octavo::engine {
@@ -29,6 +30,10 @@ class ModelRunner {
  public:
   static Result<std::unique_ptr<ModelRunner>> create(const formats::Checkpoint& checkpoint,
                                                      const LoadOptions& options);
+
+  // What `create` would take; see measure_memory() in octavo/model.h.
+  static Result<MemoryNeeds> measure(const formats::Checkpoint& checkpoint,
+                                     const LoadOptions& options);
 
   const model::CausalLM& model() const { return *model_; }
   const backends::Backend& backend() const { return backend_; }
@@ -48,7 +53,8 @@ class ModelRunner {
 
  private:
   ModelRunner() = default;
-  Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options);
+  Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+              model::LoadMode mode);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   backends::Backend backend_;

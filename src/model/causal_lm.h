@@ -20,7 +20,8 @@ struct Limits {
 struct WeightTotals {
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;
-  int64_t decode_bytes = 0;  // read to decode one token
+  int64_t decode_bytes = 0;   // read to decode one token
+  int64_t scratch_bytes = 0;  // of activations, by Limits
 };
 
 class CausalLM {

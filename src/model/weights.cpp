@@ -34,8 +34,12 @@ Tensor reorder_rows(const Tensor& tensor, const RowOrder& order) {
 }  // namespace
 
 WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops& ops,
-                           Device& device, LoadProgress progress)
-    : checkpoint_(checkpoint), ops_(ops), device_(device), progress_(std::move(progress)) {}
+                           Device& device, LoadProgress progress, LoadMode mode)
+    : checkpoint_(checkpoint),
+      ops_(ops),
+      device_(device),
+      progress_(std::move(progress)),
+      mode_(mode) {}
 
 bool WeightLoader::has(std::string_view hf_name) const {
   return checkpoint_.find(file_tensor_name(checkpoint_.format_name(), hf_name)) != nullptr;
@@ -62,7 +66,7 @@ Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) 
 Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                                          RowOrder order) {
   Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
-  if (order.adjacent_pairs) tensor = reorder_rows(tensor, order);
+  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
   auto weight = ops_.pack_weight(ops_, device_, tensor);
   if (!weight.ok()) {
     return Status(weight.status().code(),

@@ -23,10 +23,14 @@ struct RowOrder {
   int64_t head_dim = 0;
 };
 
+// kMeasure: checks and counts everything, but rows stay in the file's order, so that no matrix is
+// read. The model cannot compute.
+enum class LoadMode { kCompute, kMeasure };
+
 class WeightLoader {
  public:
   WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops& ops, Device& device,
-               LoadProgress progress);
+               LoadProgress progress, LoadMode mode = LoadMode::kCompute);
 
   bool has(std::string_view hf_name) const;
 
@@ -62,6 +66,7 @@ class WeightLoader {
   const ops::Ops& ops_;
   Device& device_;
   LoadProgress progress_;
+  LoadMode mode_;
   std::set<std::string> taken_;
   WeightTotals totals_;
 };

@@ -151,6 +151,7 @@ Status Llama::allocate_scratch(Device& device, const Limits& limits) {
       rows * (2 * hidden + 2 * q_dim + 2 * kv_dim + 2 * inter) + limits.max_logit_rows * hidden;
   scratch_.memory = OCTAVO_TRY(device.allocate(values * static_cast<int64_t>(sizeof(float)),
                                                format("activations of {} tokens", rows)));
+  totals_.scratch_bytes = scratch_.memory.size_bytes;
   auto* next = scratch_.memory.as<float>();
   const auto carve = [&](int64_t num_rows, int64_t cols) {
     const Mat mat(next, DType::kF32, num_rows, cols);
