@@ -53,7 +53,8 @@ Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file) return not_found(format("cannot read {}, or it is empty", path));
+  // Nothing to copy is a failure of the copy.
+  if (!file.is_open() || !text) return not_found(format("cannot read {}, or it is empty", path));
   return text.str();
 }
 

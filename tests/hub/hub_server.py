@@ -1,5 +1,5 @@
-"""A hub on this machine, for tests: the few requests of the Hugging Face protocol that octavo makes,
-and ways to answer them badly. Standard library only."""
+"""A hub on this machine, for tests: the few requests of the Hugging Face protocol that octavo
+makes, and ways to answer them badly. Standard library only."""
 
 import hashlib
 import json

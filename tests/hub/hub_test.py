@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""`octavo pull` and its relatives against a hub on this machine: hub_test.py OCTAVO GOLDENS [TEST]."""
+"""`octavo pull` and its relatives against a hub on this machine.
+
+hub_test.py OCTAVO MODEL_FOLDER [TEST]..."""
 
 import hashlib
 import json
@@ -318,8 +320,8 @@ class HubTest(unittest.TestCase):
     # --- answers that are not what they should be -----------------------------------------------
 
     def test_paths_that_lead_out(self):
-        for name in ("../evil.json", "/etc/evil.json", "a/../../evil.json", "a//b.json", "a\\b.json",
-                     "a\nb.json", "..", ""):
+        for name in ("../evil.json", "/etc/evil.json", "a/../../evil.json", "a//b.json",
+                     "a\\b.json", "a\nb.json", "..", ""):
             self.hub.api_answer = json.dumps(
                 {"sha": COMMIT, "siblings": [{"rfilename": name}]}).encode()
             self.refuse("rfilename")
