@@ -22,14 +22,14 @@ asan() {
   ctest --test-dir build/cpu-asan --output-on-failure -L '^(unit|kernels|hub)$'
 }
 
-# What threads share is in base/ so far.
+# What threads share is in base/ and engine/.
 tsan() {
   cmake --preset cpu-tsan
-  cmake --build build/cpu-tsan --target unit_base
+  cmake --build build/cpu-tsan --target unit_base unit_engine
   # GCC 12's ThreadSanitizer does not know the address layout of newer kernels' randomisation.
   local without_aslr=(setarch "$(uname -m)" --addr-no-randomize)
   "${without_aslr[@]}" true 2>/dev/null || without_aslr=()
-  "${without_aslr[@]}" ctest --test-dir build/cpu-tsan --output-on-failure -R '^unit_base$'
+  "${without_aslr[@]}" ctest --test-dir build/cpu-tsan --output-on-failure -R '^unit_(base|engine)$'
 }
 
 fuzz() {
@@ -53,7 +53,7 @@ fuzz() {
 cuda() {
   cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON
   cmake --build build/cuda --target octavo octavo_archive $(test_targets cuda gpu)
-  if ldd build/cuda/octavo | grep -E 'libcuda|libcudart'; then
+  if ldd build/cuda/octavo | grep -E 'libcuda|libcublas'; then
     echo "octavo must start on a machine without NVIDIA's libraries"
     return 1
   fi

@@ -25,5 +25,9 @@ inline constexpr double kAttention = 2e-5;
 inline constexpr double kRmsNorm = 1e-6;
 inline constexpr double kRope = 5e-7;
 inline constexpr double kSiluMul = 1e-6;
+// Far below zero the rounding of the exponent, up to 30, shows in what is left.
+inline constexpr double kGeluTanhMul = 4e-6;
+inline constexpr double kSoftcap = 1e-6;
+inline constexpr double kExperts = 1e-6;
 
 }  // namespace octavo::testing

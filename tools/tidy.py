@@ -247,7 +247,8 @@ def named_paths(span):
 
 
 def check_docs(tree):
-    programs = "\n".join(s.text for _, s in tree.under(("src/cli/", "scripts/", "tools/"), CODE))
+    folders = ("src/cli/", "scripts/", "tools/", "bench/")
+    programs = "\n".join(s.text for _, s in tree.under(folders, CODE))
     for path, source in tree.under(("",), (".md",)):
         for line, span in code_spans(source):
             for name in named_paths(span):

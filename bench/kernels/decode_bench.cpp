@@ -5,20 +5,20 @@
 //
 //   decode_bench                        the table of docs/kernels.md
 //   decode_bench BATCHxCONTEXT ...      only these
-//   options before them: --fp8, --bf16, --portable, --serial (no overlap of launches),
-//                        --blocks N, --enough N, --tokens N (DecodeSplits), --dim N, --heads N,
-//                        --once
+//   options before them: --fp8, --bf16, --token-scales (of fp8, in place of one by head),
+//                        --portable, --serial (no overlap of launches), --blocks N, --enough N,
+//                        --tokens N (DecodeSplits), --dim N, --heads N, --once
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/attention_decode.h"
 #include "bench/kernels/read_ceiling.h"
+#include "bench/kernels/timing.h"
 #include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
@@ -29,51 +29,21 @@ constexpr int kMinLaunches = 20;
 
 struct Options {
   std::vector<DType> dtypes = {DType::kBF16, DType::kF8E4M3};
-  bool portable = false, serial = false, once = false;
+  bool token_scales = false, portable = false, serial = false, once = false;
   DecodeSplits splits;
   int head_dim = 128, num_heads = 32;
 };
-
-// Microseconds a replay.
-double time_graph(const std::function<void(cudaStream_t)>& capture) {
-  cudaStream_t stream;
-  check_cuda(cudaStreamCreate(&stream), "cudaStreamCreate");
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  capture(stream);
-  check_cuda(cudaStreamEndCapture(stream, &graph), "end capture");
-  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
-  cudaEvent_t begin, end;
-  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
-  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times;
-  for (int i = 0; i < 60; ++i) {
-    check_cuda(cudaEventRecord(begin, stream), "cudaEventRecord");
-    check_cuda(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
-    check_cuda(cudaEventRecord(end, stream), "cudaEventRecord");
-    check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float ms = 0.0f;
-    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-    if (i >= 10) times.push_back(ms);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
-  std::nth_element(times.begin(), times.begin() + 25, times.end());
-  return 1000.0 * times[25];
-}
 
 void bench(int batch, int context, DType dtype, const Options& options) {
   AttentionCase shape = {.q_lens = std::vector<int>(static_cast<size_t>(batch), 1),
                          .kv_lens = std::vector<int>(static_cast<size_t>(batch), context),
                          .num_heads = options.num_heads,
                          .head_dim = options.head_dim,
-                         .kv_dtype = dtype};
-  const int64_t bytes =
-      int64_t{2} * batch * context * shape.num_kv_heads * dtype_bytes(dtype, shape.head_dim);
+                         .kv_dtype = dtype,
+                         .token_scales = options.token_scales && dtype == DType::kF8E4M3};
+  const int64_t rows = int64_t{2} * batch * context * shape.num_kv_heads;
+  const int64_t value_bytes = rows * dtype_bytes(dtype, shape.head_dim);
+  const int64_t bytes = value_bytes + (shape.token_scales ? 4 * rows : 0);
   const auto num_caches =
       static_cast<size_t>(options.once ? 1 : std::max<int64_t>(3, kColdBytes / bytes + 2));
   const size_t launches = options.once ? 3 : std::max<size_t>(kMinLaunches, num_caches);
@@ -105,13 +75,14 @@ void bench(int batch, int context, DType dtype, const Options& options) {
     }
   };
   if (options.once) return attend(nullptr), check_cuda(cudaDeviceSynchronize(), "attention");
-  const auto read = [&](auto launch_kernel, bool overlap) {
-    return time_graph([&](cudaStream_t stream) {
-             for (size_t i = 0; i < launches; ++i) {  // the pools are twice as large as needed
-               launch_kernel(args[i % num_caches].k, bytes, stream, overlap);
-             }
-           }) /
-           static_cast<double>(launches);
+  const auto read = [&](auto launch_kernel, bool overlap) {  // pools are twice as large as needed
+    const double us = time_graph([&](cudaStream_t stream) {
+      for (size_t i = 0; i < launches; ++i) {
+        launch_kernel(args[i % num_caches].k, value_bytes, stream, overlap);
+      }
+    });
+    return us / static_cast<double>(launches) * static_cast<double>(bytes) /
+           static_cast<double>(value_bytes);
   };
   const double plan = time_graph([&](cudaStream_t stream) {
                         for (int i = 0; i < kMinLaunches; ++i)
@@ -142,6 +113,8 @@ void run(int argc, char** argv) {
       options.dtypes = {DType::kF8E4M3};
     else if (text == "--bf16")
       options.dtypes = {DType::kBF16};
+    else if (text == "--token-scales")
+      options.token_scales = true;
     else if (text == "--portable")
       options.portable = true;
     else if (text == "--serial")

@@ -1,8 +1,6 @@
 #include "bench/kernels/read_ceiling.h"
 
-#include <cuda_runtime.h>
-
-#include "backends/cuda/device_error.h"
+#include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/bulk_copy.cuh"
 #include "backends/cuda/ptx/mbarrier.cuh"
 #include "backends/cuda/ptx/pdl.cuh"
@@ -57,7 +55,7 @@ __global__ void __launch_bounds__(32) read_kernel(const char* from, int64_t piec
 }
 
 template <bool kScattered>
-void launch(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
+void read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
   static const int multiprocessors = [] {
     int count = 0;
     check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0),
@@ -67,29 +65,22 @@ void launch(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) 
                "cudaFuncSetAttribute");
     return count;
   }();
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(kBlocksEach * multiprocessors));
-  config.blockDim = dim3(32);
-  config.dynamicSmemBytes = kStages * kPiece;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlap ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, read_kernel<kScattered>, static_cast<const char*>(from),
-                                bytes / kPiece),
-             "read_kernel");
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(kBlocksEach * multiprocessors)),
+                             .block = dim3(32),
+                             .shared_bytes = kStages * kPiece,
+                             .overlap_previous = overlap};
+  cuda::launch("read_kernel", read_kernel<kScattered>, shape, stream,
+               static_cast<const char*>(from), bytes / kPiece);
 }
 
 }  // namespace
 
 void launch_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
-  launch<false>(from, bytes, stream, overlap);
+  read<false>(from, bytes, stream, overlap);
 }
 
 void launch_scattered_read(const void* from, int64_t bytes, cudaStream_t stream, bool overlap) {
-  launch<true>(from, bytes, stream, overlap);
+  read<true>(from, bytes, stream, overlap);
 }
 
 }  // namespace octavo::backends::cuda

@@ -21,8 +21,10 @@ struct LoadOptions {
   std::string backend = "auto";         // auto, cpu, ref
   std::string dtype = "auto";           // auto, bfloat16, float32: arithmetic of matrix products
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16
-  int threads = 0;                      // 0: what affinity and cgroup allow
-  int64_t max_model_len = 0;            // tokens of context; 0: what the model says
+  // auto, flash_attention_3, flash_attention_2, paged, sdpa, eager; auto: the best that can run.
+  std::string attn_implementation = "auto";
+  int threads = 0;            // 0: what affinity and cgroup allow
+  int64_t max_model_len = 0;  // tokens of context; 0: what the model says
   // Called while loading with bytes done and in all, from the loading thread.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
@@ -34,6 +36,7 @@ struct ModelInfo {
   std::string kernels;       // the kernel set and why, e.g. "avx512_vnni"
   std::string dtype;         // arithmetic in use: "int8", "bfloat16", "float32"
   std::string kv_cache_dtype;
+  std::string attention;  // the implementation and why, e.g. "flash_attention_3 (sm_90a)"
   int threads = 0;
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;  // of all weights as stored
@@ -70,7 +73,8 @@ class Model {
 
   // Logits after each token from position `first_position` on. Tokens before it that the last call
   // left in the KV cache are not computed again: calls with more and more of a long text walk
-  // through it in pieces, in memory that the length of a piece bounds.
+  // through it in pieces, in memory that the length of a piece bounds. A model whose rotation
+  // depends on the length of a sequence takes that of `token_ids`.
   virtual Result<Logits> logits_from(std::span<const TokenId> token_ids,
                                      int64_t first_position) = 0;
 

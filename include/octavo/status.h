@@ -19,6 +19,8 @@ enum class StatusCode {
   kUnsupported,        // well-formed, but octavo cannot do it
   kResourceExhausted,  // memory, blocks, context length, queue
   kCancelled,          // the caller stopped it
+  kDeadlineExceeded,   // it took longer than the caller allowed
+  kUnavailable,        // not now: shutting down, or stopped after an error
   kInternal,           // a bug, or the operating system failed unexpectedly
 };
 
@@ -56,6 +58,12 @@ inline Status resource_exhausted(std::string m) {
 }
 inline Status cancelled(std::string m) {
   return {StatusCode::kCancelled, std::move(m)};
+}
+inline Status deadline_exceeded(std::string m) {
+  return {StatusCode::kDeadlineExceeded, std::move(m)};
+}
+inline Status unavailable(std::string m) {
+  return {StatusCode::kUnavailable, std::move(m)};
 }
 inline Status internal_error(std::string m) {
   return {StatusCode::kInternal, std::move(m)};

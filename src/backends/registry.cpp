@@ -36,6 +36,12 @@ Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic) {
   return invalid_argument(format("no backend is called '{}'; there are: auto, cpu, ref", name));
 }
 
+AttentionFacts attention_facts(const Backend& backend) {
+  AttentionFacts facts;
+  facts.backend = backend.name;
+  return facts;
+}
+
 std::vector<std::string> describe_kernels(const Backend& backend) {
   std::vector<std::string> lines;
   for (const ChosenKernel& chosen : chosen_kernels(backend.ops)) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/attention_choice.h"
 #include "backends/backend.h"
 #include "octavo/status.h"
 
@@ -14,6 +15,9 @@ namespace octavo::backends {
 // Resolves a backend. `name`: auto, cpu or ref. One that cannot run here, or cannot compute in
 // `arithmetic`, is an error that says why. OCTAVO_KERNELS forces a kernel set of the CPU backend.
 Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic);
+
+// What choose_attention needs to know of an open backend.
+AttentionFacts attention_facts(const Backend& backend);
 
 // What `doctor` shows of the CPU.
 struct CpuFeature {

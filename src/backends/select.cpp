@@ -26,9 +26,13 @@ void for_each_slot(OpsRef& ops, const Visit& visit) {
   visit(ops.rope, 0, "rope");
   visit(ops.write_kv, 0, "write_kv");
   visit(ops.attention, 0, "attention");
-  visit(ops.silu_mul, 0, "silu_mul");
+  visit(ops.scale_queries, 0, "scale_queries");
+  visit(ops.activation_mul, 0, "activation_mul");
+  visit(ops.softcap, 0, "softcap");
   visit(ops.add, 0, "add");
   visit(ops.gather_rows, 0, "gather_rows");
+  visit(ops.route, 0, "route");
+  visit(ops.combine_experts, 0, "combine_experts");
 }
 
 // What kAuto (and kInt8, which only block types have) means for a weight type.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/cgroup.h"
 #include "base/thread_pool.h"
 
 namespace octavo {
@@ -16,21 +17,6 @@ int affinity_cpus() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1u, std::thread::hardware_concurrency());
-}
-
-// This process's path below the cgroup mount for `controller` ("" is the v2 hierarchy).
-std::string cgroup_path(const std::string& controller) {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controller.empty() ? names == ",,"
-                           : names.find("," + controller + ",") != std::string::npos)
-      return line.substr(second + 1);
-  }
-  return "";
 }
 
 double read_v2(const std::string& folder) {
@@ -50,16 +36,12 @@ double read_v1(const std::string& folder) {
   return quota / period;
 }
 
-// The tightest quota of this group and its parents; inside a container only the mount's root is
-// seen.
-double tightest(const std::string& mount, std::string path, double (*read)(const std::string&)) {
+double tightest(const std::string& mount, const std::string& controller,
+                double (*read)(const std::string&)) {
   double tight = 0;
-  while (true) {
-    const double quota = read(mount + path);
+  for (const std::string& folder : cgroup_folders(mount, controller)) {
+    const double quota = read(folder);
     if (quota > 0 && (tight == 0 || quota < tight)) tight = quota;
-    if (path.empty() || path == "/") break;
-    const size_t slash = path.rfind('/');
-    path.resize(slash == std::string::npos ? 0 : slash);
   }
   return tight;
 }
@@ -67,8 +49,8 @@ double tightest(const std::string& mount, std::string path, double (*read)(const
 }  // namespace
 
 CpuLimits cpu_limits() {
-  double quota = tightest("/sys/fs/cgroup", cgroup_path(""), read_v2);
-  if (quota == 0) quota = tightest("/sys/fs/cgroup/cpu", cgroup_path("cpu"), read_v1);
+  double quota = tightest("/sys/fs/cgroup", "", read_v2);
+  if (quota == 0) quota = tightest("/sys/fs/cgroup/cpu", "cpu", read_v1);
   return {affinity_cpus(), quota};
 }
 

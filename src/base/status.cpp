@@ -18,6 +18,10 @@ const char* status_code_name(StatusCode code) {
       return "resource_exhausted";
     case StatusCode::kCancelled:
       return "cancelled";
+    case StatusCode::kDeadlineExceeded:
+      return "deadline_exceeded";
+    case StatusCode::kUnavailable:
+      return "unavailable";
     case StatusCode::kInternal:
       return "internal";
   }

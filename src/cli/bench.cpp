@@ -74,6 +74,7 @@ Result<JsonObject> measure(Model& model, const BenchArgs& bench) {
                     {"kernels", info.kernels},
                     {"dtype", info.dtype},
                     {"kv_cache_dtype", info.kv_cache_dtype},
+                    {"attention", info.attention},
                     {"threads", info.threads},
                     {"batch_size", bench.batch_size},
                     {"input_len", bench.input_len},

@@ -34,7 +34,7 @@ std::string first_line(const char* path) {
   return line.empty() ? "unknown" : line;
 }
 
-JsonObject describe() {
+JsonObject make_report() {
   const CpuLimits limits = cpu_limits();
   JsonArray present;
   JsonArray missing;
@@ -58,9 +58,12 @@ JsonObject describe() {
     for (const std::string& line : backends::describe_kernels(*backend)) {
       kernels.emplace_back(line);
     }
+    const auto attention = backends::choose_attention("auto", backends::attention_facts(*backend));
     report["backend"] = JsonObject{{"name", backend->name},
                                    {"kernels", backend->kernels},
                                    {"reason", backend->kernels_reason},
+                                   {"attention", attention.ok() ? backends::describe(*attention)
+                                                                : attention.status().message()},
                                    {"table", std::move(kernels)}};
   } else {
     report["backend"] = JsonObject{{"error", backend.status().message()}};
@@ -104,6 +107,7 @@ std::string render(const JsonObject& report) {
   } else {
     out += format("Backend    {}, kernels {}: {}\n", text(backend.at("name")),
                   text(backend.at("kernels")), text(backend.at("reason")));
+    out += format("  attention {}\n", text(backend.at("attention")));
     for (const Json& line : backend.at("table").as_array()) out += format("  {}\n", text(line));
   }
   for (const Json& line : report.at("gpu").as_array()) out += format("GPU        {}\n", text(line));
@@ -119,7 +123,7 @@ int run_doctor(int argc, const char* const* argv) {
             "  octavo doctor\n  OCTAVO_KERNELS=avx2 octavo doctor --json\n");
   args.flag("--json", json, "print JSON");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  const JsonObject report = describe();
+  const JsonObject report = make_report();
   const bool healthy = report.at("backend").as_object().if_contains("error") == nullptr;
   const bool written = print_out(json ? dump_json(report, 2) + "\n" : render(report));
   return healthy && written ? kExitOk : kExitFailed;

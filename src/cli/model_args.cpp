@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "backends/registry.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "cli/progress_bar.h"
@@ -17,6 +18,8 @@ ModelArgs::ModelArgs(Args& args) : model_(args) {
               "arithmetic of matrix products; auto: the fastest for the weights");
   args.choice("--kv-cache-dtype", options_.kv_cache_dtype,
               {"auto", "float32", "bfloat16", "float16"}, "type of cached keys and values");
+  args.choice("--attention-backend", options_.attn_implementation, backends::attention_names(),
+              "which attention kernels; auto: the best that can run");
   args.option("--max-model-len", options_.max_model_len,
               "tokens of context; 0: what the model was trained for");
   args.option("--threads", options_.threads, "0: as many as affinity and cgroup quota allow");

@@ -13,8 +13,8 @@ namespace octavo::cli {
 
 class ModelArgs {
  public:
-  // Declares MODEL, --revision, --backend, --dtype, --kv-cache-dtype, --max-model-len and
-  // --threads.
+  // Declares MODEL, --revision, --backend, --dtype, --kv-cache-dtype, --attention-backend,
+  // --max-model-len and --threads.
   explicit ModelArgs(Args& args);
 
   // Loads the model, with a progress bar on a terminal.

@@ -24,22 +24,45 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
   OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_tokens <= sequence.num_pending_tokens());
   const int64_t begin = sequence.num_computed_tokens;
   const int64_t end = begin + slice.num_tokens;
-  OCTAVO_CHECK(static_cast<int64_t>(sequence.block_table.size()) * block_size >= end);
+  const std::vector<int32_t>& blocks = sequence.block_table.blocks;
+  OCTAVO_CHECK(static_cast<int64_t>(blocks.size()) * block_size >= end);
+  OCTAVO_CHECK(slice.num_logit_rows <= slice.num_tokens);
   for (int64_t position = begin; position < end; ++position) {
-    if (slice.logits == WantLogits::kAll ||
-        (slice.logits == WantLogits::kLast && position == end - 1)) {
+    if (position >= end - slice.num_logit_rows) {
       logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
     }
     token_ids_.push_back(sequence.token_ids[position]);
     positions_.push_back(static_cast<int32_t>(position));
-    slot_mapping_.push_back(sequence.block_table[position / block_size] * block_size +
-                            position % block_size);
+    slot_mapping_.push_back(blocks[position / block_size] * block_size + position % block_size);
   }
   cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));
   seq_lens_.push_back(static_cast<int32_t>(end));
   const size_t row = block_table_.size();
-  block_table_.insert(block_table_.end(), sequence.block_table.begin(), sequence.block_table.end());
+  block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
   block_table_.resize(row + block_table_stride_, -1);
+}
+
+// Rows of the frequency table, one for each variant in the batch.
+void BatchBuilder::add_rope_variant(const ScheduledSlice& slice) {
+  const int64_t variant = slice.sequence->rope_variant;
+  const auto found = std::find(variants_.begin(), variants_.end(), variant);
+  const auto row = static_cast<int32_t>(found - variants_.begin());
+  if (found == variants_.end()) {
+    std::vector<float>& inv_freq = inv_freq_of_[variant];
+    if (inv_freq.empty()) {
+      inv_freq = model::rope_inv_freq(config_.rope, config_.rotary_dim, variant);
+    }
+    variants_.push_back(variant);
+    rope_inv_freq_.insert(rope_inv_freq_.end(), inv_freq.begin(), inv_freq.end());
+  }
+  rope_variants_.insert(rope_variants_.end(), slice.num_tokens, row);
+}
+
+// What the last batch had is likely to come again; without this, every length ever seen would stay.
+void BatchBuilder::forget_unused_variants() {
+  std::erase_if(inv_freq_of_, [&](const auto& entry) {
+    return std::find(variants_.begin(), variants_.end(), entry.first) == variants_.end();
+  });
 }
 
 Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> slices,
@@ -52,12 +75,20 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   cu_seqlens_q_.push_back(0);
   block_table_stride_ = 0;
   for (const ScheduledSlice& slice : slices) {
-    const auto blocks = static_cast<int64_t>(slice.sequence->block_table.size());
+    const auto blocks = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
     block_table_stride_ = std::max(block_table_stride_, blocks);
   }
   for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);
+  variants_.clear();
+  rope_inv_freq_.clear();
+  rope_variants_.clear();
+  if (config_.rope.depends_on_length()) {
+    for (const ScheduledSlice& slice : slices) add_rope_variant(slice);
+    forget_unused_variants();
+  }
 
-  int64_t total_bytes = padded(bytes_of(slot_mapping_));
+  int64_t total_bytes = padded(bytes_of(slot_mapping_)) + padded(bytes_of(rope_inv_freq_)) +
+                        padded(bytes_of(rope_variants_));
   for (const auto* array :
        {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_, &logit_rows_}) {
     total_bytes += padded(bytes_of(*array));
@@ -84,6 +115,10 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   batch.seqs.positions = upload(positions_);
   batch.logit_rows = upload(logit_rows_);
   batch.num_logit_rows = static_cast<int64_t>(logit_rows_.size());
+  if (!rope_variants_.empty()) {
+    batch.rope_inv_freq = upload(rope_inv_freq_);
+    batch.rope_variants = upload(rope_variants_);
+  }
   return batch;
 }
 

@@ -2,28 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "engine/sequence.h"
+#include "model/config.h"
 #include "model/forward_batch.h"
 #include "octavo/status.h"
 #include "tensor/device.h"
 
 namespace octavo::engine {
 
-enum class WantLogits { kNone, kLast, kAll };
-
-// The next `num_tokens` uncomputed tokens of a sequence, whose block table already covers them.
-struct ScheduledSlice {
-  Sequence* sequence = nullptr;
-  int64_t num_tokens = 0;
-  WantLogits logits = WantLogits::kNone;
-};
-
 class BatchBuilder {
  public:
-  explicit BatchBuilder(Device& device) : device_(device) {}
+  BatchBuilder(Device& device, const model::ModelConfig& config)
+      : device_(device), config_(config) {}
 
   // The result's pointers stay valid until the next build. Device memory is taken anew only when a
   // batch is larger than all before it.
@@ -31,11 +25,19 @@ class BatchBuilder {
 
  private:
   void add_slice(const ScheduledSlice& slice, int64_t block_size);
+  void add_rope_variant(const ScheduledSlice& slice);
+  void forget_unused_variants();
 
   Device& device_;
+  const model::ModelConfig& config_;
   std::vector<int32_t> token_ids_, positions_, cu_seqlens_q_, seq_lens_, block_table_, logit_rows_;
   std::vector<int64_t> slot_mapping_;
   int64_t block_table_stride_ = 0;
+  // Of models whose frequencies depend on a sequence's length; otherwise empty.
+  std::map<int64_t, std::vector<float>> inv_freq_of_;  // [variant], of the last batches
+  std::vector<int64_t> variants_;                      // of this batch, in the order of its table
+  std::vector<float> rope_inv_freq_;
+  std::vector<int32_t> rope_variants_;
   Buffer memory_;
 };
 

@@ -1,47 +1,173 @@
 #include "engine/block_manager.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace octavo::engine {
 
-BlockManager::BlockManager(int64_t num_blocks, int64_t block_size)
-    : block_size_(block_size), reference_counts_(num_blocks, 0) {
-  OCTAVO_CHECK(num_blocks > 0 && block_size > 0);
-  free_.reserve(num_blocks);
-  for (int64_t block = num_blocks - 1; block >= 0; --block) {
-    free_.push_back(static_cast<int32_t>(block));
-  }
+BlockManager::BlockManager(int64_t num_blocks, int64_t block_size, bool enable_prefix_caching)
+    : block_size_(block_size), pool_(num_blocks) {
+  OCTAVO_CHECK(block_size > 0);
+  if (enable_prefix_caching) index_ = std::make_unique<PrefixIndex>(num_blocks, block_size);
 }
 
-bool BlockManager::grow(std::vector<int32_t>& table, int64_t num_tokens) {
-  const int64_t missing = blocks_for(num_tokens) - static_cast<int64_t>(table.size());
-  if (missing > num_free_blocks()) return false;
-  for (int64_t i = 0; i < missing; ++i) {
-    const int32_t block = free_.back();
-    free_.pop_back();
-    OCTAVO_DCHECK(reference_counts_[block] == 0);
-    reference_counts_[block] = 1;
-    table.push_back(block);
+// --- single blocks -----------------------------------------------------------------------------
+
+int32_t BlockManager::take_block() {
+  const int32_t block = pool_.take();
+  OCTAVO_CHECK(block >= 0);
+  if (contains(block)) {
+    index_->erase(block);
+    --num_cached_;
   }
+  return block;
+}
+
+void BlockManager::add_reference(int32_t block) {
+  if (pool_.reference_count(block) == 0 && contains(block)) --num_cached_;
+  pool_.add_reference(block);
+}
+
+// Blocks without contents are reused before any that still hold some.
+void BlockManager::drop_reference(int32_t block) {
+  const bool cached = contains(block);
+  pool_.drop_reference(block, cached ? BlockPool::Queue::kBack : BlockPool::Queue::kFront);
+  if (cached && pool_.reference_count(block) == 0) ++num_cached_;
+}
+
+// --- tables ------------------------------------------------------------------------------------
+
+PrefixMatch BlockManager::match(std::span<const TokenId> tokens, std::string_view extras) const {
+  PrefixMatch result;
+  if (index_ == nullptr) return result;
+  ChainId parent = 0;
+  for (size_t begin = 0; begin + block_size_ <= tokens.size(); begin += block_size_) {
+    const int32_t block =
+        index_->find({parent, tokens.subspan(begin, block_size_), begin == 0 ? extras : ""});
+    if (block < 0) break;
+    result.blocks.push_back(block);
+    result.num_used += pool_.reference_count(block) > 0 ? 1 : 0;
+    parent = index_->chain_id(block);
+  }
+  return result;
+}
+
+void BlockManager::acquire(BlockTable& table, const PrefixMatch& match) {
+  OCTAVO_CHECK(table.blocks.empty());
+  if (match.blocks.empty()) return;
+  for (const int32_t block : match.blocks) add_reference(block);
+  table.blocks = match.blocks;
+  table.num_indexed_blocks = static_cast<int64_t>(match.blocks.size());
+  table.chain_id = index_->chain_id(match.blocks.back());
+}
+
+bool BlockManager::grow(BlockTable& table, int64_t begin, int64_t end,
+                        std::vector<BlockCopy>& copies) {
+  const auto size = static_cast<int64_t>(table.blocks.size());
+  const int64_t page = begin / block_size_;
+  const bool shared = page < size && pool_.reference_count(table.blocks[page]) > 1;
+  const int64_t missing = std::max<int64_t>(0, blocks_for(end) - size);
+  if (missing + (shared ? 1 : 0) > num_available_blocks()) return false;
+  if (shared) {
+    const int32_t source = table.blocks[page];
+    table.blocks[page] = take_block();
+    copies.push_back({source, table.blocks[page]});
+    drop_reference(source);
+  }
+  for (int64_t i = 0; i < missing; ++i) table.blocks.push_back(take_block());
   return true;
 }
 
-void BlockManager::shrink(std::vector<int32_t>& table, int64_t num_tokens) {
-  while (static_cast<int64_t>(table.size()) > blocks_for(num_tokens)) {
-    const int32_t block = table.back();
-    table.pop_back();
-    OCTAVO_CHECK(reference_counts_[block] > 0);
-    if (--reference_counts_[block] == 0) free_.push_back(block);
+bool BlockManager::grow(BlockTable& table, int64_t end) {
+  std::vector<BlockCopy> copies;
+  const auto size = static_cast<int64_t>(table.blocks.size());
+  return grow(table, size * block_size_, end, copies);
+}
+
+BlockTable BlockManager::fork(const BlockTable& table) {
+  for (const int32_t block : table.blocks) {
+    if (block >= 0) add_reference(block);
+  }
+  return table;
+}
+
+void BlockManager::shrink(BlockTable& table, int64_t num_tokens) {
+  while (static_cast<int64_t>(table.blocks.size()) > blocks_for(num_tokens)) {
+    const int32_t block = table.blocks.back();
+    table.blocks.pop_back();
+    if (block >= 0) drop_reference(block);
+  }
+  if (table.num_indexed_blocks <= static_cast<int64_t>(table.blocks.size())) return;
+  OCTAVO_CHECK(table.blocks.empty());  // a chain is given back whole
+  table = {};
+}
+
+void BlockManager::release_front(BlockTable& table, int64_t begin) {
+  const int64_t pages = std::min(begin / block_size_, static_cast<int64_t>(table.blocks.size()));
+  OCTAVO_CHECK(index_ == nullptr || pages <= table.num_indexed_blocks);
+  for (int64_t page = pages - 1; page >= 0 && table.blocks[page] >= 0; --page) {
+    drop_reference(table.blocks[page]);
+    table.blocks[page] = -1;
   }
 }
 
-bool BlockManager::check_integrity() const {
-  int64_t used = 0;
-  for (const int32_t count : reference_counts_) used += count > 0 ? 1 : 0;
-  for (const int32_t block : free_) {
-    if (reference_counts_[block] != 0) return false;
+void BlockManager::index_computed(BlockTable& table, std::span<const TokenId> token_ids,
+                                  int64_t num_computed, std::string_view extras) {
+  if (index_ == nullptr) return;
+  for (int64_t page = table.num_indexed_blocks; (page + 1) * block_size_ <= num_computed; ++page) {
+    int32_t& own = table.blocks[page];
+    const PrefixIndex::Key key{table.chain_id, token_ids.subspan(page * block_size_, block_size_),
+                               page == 0 ? extras : ""};
+    if (!contains(own)) {  // else a fork was here first
+      const int32_t known = index_->find(key);
+      if (known < 0) {
+        index_->insert(own, key);
+      } else {
+        add_reference(known);
+        drop_reference(own);
+        own = known;
+      }
+    }
+    table.chain_id = index_->chain_id(own);
+    table.num_indexed_blocks = page + 1;
   }
-  return used + num_free_blocks() == num_blocks();
+}
+
+bool BlockManager::reset_prefix_cache() {
+  if (num_used_blocks() > 0) return false;
+  for (int32_t block = 0; block < num_blocks(); ++block) {
+    if (contains(block)) index_->erase(block);
+  }
+  num_cached_ = 0;
+  return true;
+}
+
+// --- for people and tests ------------------------------------------------------------------------
+
+std::vector<PageTableRow> BlockManager::page_table(const BlockTable& table) const {
+  std::vector<PageTableRow> entries;
+  for (const int32_t block : table.blocks) {
+    entries.push_back({static_cast<int64_t>(entries.size()), block,
+                       block < 0 ? 0 : pool_.reference_count(block)});
+  }
+  return entries;
+}
+
+bool BlockManager::check_integrity(std::span<const BlockTable* const> tables) const {
+  std::vector<int32_t> references(num_blocks(), 0);
+  for (const BlockTable* table : tables) {
+    for (const int32_t block : table->blocks) {
+      if (block >= num_blocks()) return false;
+      if (block >= 0) ++references[block];
+    }
+  }
+  int64_t cached = 0;
+  for (int32_t block = 0; block < num_blocks(); ++block) {
+    if (references[block] != pool_.reference_count(block)) return false;
+    cached += references[block] == 0 && contains(block) ? 1 : 0;
+  }
+  return cached == num_cached_ && pool_.check_integrity();
 }
 
 }  // namespace octavo::engine

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "engine/logprobs.h"
 #include "engine/output.h"
+#include "engine/request_check.h"
 
 namespace octavo::engine {
 namespace {
@@ -41,52 +42,57 @@ std::vector<TokenId> arbitrary_prompt(int64_t length, int64_t index, int64_t voc
 
 }  // namespace
 
-Status Generator::check_prompt(std::span<const TokenId> token_ids) const {
-  const int64_t vocab_size = runner_.model().config().vocab_size;
-  if (token_ids.empty()) return invalid_argument("the prompt is empty: it has no token");
-  for (size_t i = 0; i < token_ids.size(); ++i) {
-    if (token_ids[i] < 0 || token_ids[i] >= vocab_size) {
-      return invalid_argument(format("token id {} (position {}) lies outside the vocabulary of {}",
-                                     token_ids[i], i, vocab_size));
-    }
-  }
-  const auto length = static_cast<int64_t>(token_ids.size());
-  if (length > runner_.max_model_len()) {
-    return invalid_argument(
-        format("the prompt has {} tokens, the context only {}", length, runner_.max_model_len()));
-  }
+Result<std::unique_ptr<Generator>> Generator::create(ModelRunner& runner,
+                                                     const Tokenizer* tokenizer) {
+  std::unique_ptr<Generator> generator(new Generator(runner, tokenizer));
+  const int64_t block_size = runner.limits().block_size;
+  OCTAVO_TRY(generator->reserve_blocks((runner.max_model_len() + block_size - 1) / block_size));
+  return generator;
+}
+
+Status Generator::reserve_blocks(int64_t num_blocks) {
+  OCTAVO_TRY(runner_.resize_kv_cache(num_blocks));
+  blocks_ = std::make_unique<BlockManager>(runner_.num_kv_blocks(), runner_.limits().block_size);
   return {};
 }
 
-int64_t Generator::start_sequence(std::span<const TokenId> prompt) {
+Status Generator::check(std::span<const TokenId> token_ids) const {
+  return check_prompt(token_ids, runner_.model().config().vocab_size, runner_.max_model_len());
+}
+
+int64_t Generator::start_sequence(std::span<const TokenId> prompt, int64_t max_tokens) {
+  const int64_t rope_variant = runner_.rope_variant(max_tokens);
+  if (rope_variant != sequence_.rope_variant) drop_sequence();
+  sequence_.rope_variant = rope_variant;
   const int64_t most =
       std::min<int64_t>(sequence_.num_computed_tokens, static_cast<int64_t>(prompt.size()) - 1);
   int64_t common = 0;
   while (common < most && sequence_.token_ids[common] == prompt[common]) ++common;
   sequence_.token_ids.assign(prompt.begin(), prompt.end());
   sequence_.num_computed_tokens = common;
-  runner_.blocks().shrink(sequence_.block_table, common);
+  blocks_->shrink(sequence_.block_table, common);
   return common;
 }
 
 void Generator::drop_sequence() {
-  runner_.blocks().shrink(sequence_.block_table, 0);
+  blocks_->shrink(sequence_.block_table, 0);
   sequence_ = {};
 }
 
 Result<ops::Mat> Generator::compute_pending(LogitsPositions positions, const ChunkFn& on_chunk) {
-  if (!runner_.blocks().grow(sequence_.block_table, sequence_.num_tokens())) {
+  if (!blocks_->grow(sequence_.block_table, sequence_.num_tokens())) {
     return resource_exhausted(
         format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
   }
   const bool all = positions == LogitsPositions::kAll;
+  const RunnerLimits& limits = runner_.limits();
   while (true) {
     const int64_t begin = sequence_.num_computed_tokens;
     const int64_t pending = sequence_.num_pending_tokens();
-    const int64_t chunk = std::min(pending, all ? kMaxLogitRows : kMaxNumBatchedTokens);
+    const int64_t chunk =
+        std::min(pending, all ? limits.max_logit_rows : limits.max_num_batched_tokens);
     const bool last = chunk == pending;
-    const WantLogits want = all ? WantLogits::kAll : last ? WantLogits::kLast : WantLogits::kNone;
-    const ScheduledSlice slice{&sequence_, chunk, want};
+    const ScheduledSlice slice{&sequence_, chunk, all ? chunk : last ? 1 : 0};
     ops::Mat logits = OCTAVO_TRY(runner_.forward({&slice, 1}));
     OCTAVO_TRY(on_chunk(begin, logits));
     if (last) return logits;
@@ -109,15 +115,8 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
   const ops::Mat logits = OCTAVO_TRY(
       compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk));
   const std::span<const float> row = row_of(logits, logits.rows - 1);
-  TokenId id = 0;
-  if (processor.active()) {
-    OCTAVO_TRY(argmax(row));  // a NaN must not hide behind a ban
-    processed_.assign(row.begin(), row.end());
-    processor.apply(processed_, result.token_ids);
-    id = OCTAVO_TRY(sampler.sample(processed_));
-  } else {
-    id = OCTAVO_TRY(sampler.sample(row));
-  }
+  const TokenId id =
+      OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, processed_));
   if (request.sampling.logprobs) {
     result.logprobs.push_back(token_logprobs(row, id, *request.sampling.logprobs));
   }
@@ -129,22 +128,18 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
 
 Result<Generation> Generator::generate(const Request& request, const OutputSink& sink) {
   OCTAVO_TRY(validate_sampling(request.sampling));
-  OCTAVO_TRY(check_prompt(request.prompt_token_ids));
+  OCTAVO_TRY(check(request.prompt_token_ids));
   const auto prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
-  const int64_t room = runner_.max_model_len() - prompt_tokens;
-  if (room < 1) {
-    return invalid_argument(format("the prompt has {} tokens and the context {}: no room to answer",
-                                   prompt_tokens, runner_.max_model_len()));
-  }
+  const int64_t room = OCTAVO_TRY(room_for_answer(prompt_tokens, runner_.max_model_len()));
   auto processor =
       OCTAVO_TRY(LogitsProcessor::create(request, tokenizer_, runner_.model().config().vocab_size));
   // Logprobs of the prompt need all of it computed anew.
   if (request.sampling.prompt_logprobs) drop_sequence();
   Generation result;
   result.usage.prompt_tokens = prompt_tokens;
-  result.usage.cached_tokens = start_sequence(request.prompt_token_ids);
   result.finish_reason = FinishReason::kLength;
   const int64_t max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
+  result.usage.cached_tokens = start_sequence(request.prompt_token_ids, prompt_tokens + max_tokens);
   Sampler sampler(request.sampling);
   OutputStream output(tokenizer_, request);
   const double start = now_seconds();
@@ -189,9 +184,10 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
 }
 
 Result<Logits> Generator::logits(std::span<const TokenId> token_ids, LogitsPositions positions) {
-  OCTAVO_TRY(check_prompt(token_ids));
+  OCTAVO_TRY(check(token_ids));
   drop_sequence();
   sequence_.token_ids.assign(token_ids.begin(), token_ids.end());
+  sequence_.rope_variant = runner_.rope_variant(sequence_.num_tokens());
   Logits result;
   result.vocab_size = runner_.model().config().vocab_size;
   OCTAVO_TRY(compute_pending(positions, collect_into(result)));
@@ -199,19 +195,20 @@ Result<Logits> Generator::logits(std::span<const TokenId> token_ids, LogitsPosit
 }
 
 Result<Logits> Generator::logits_from(std::span<const TokenId> token_ids, int64_t first_position) {
-  OCTAVO_TRY(check_prompt(token_ids));
+  OCTAVO_TRY(check(token_ids));
   if (first_position < 0 || first_position >= static_cast<int64_t>(token_ids.size())) {
     return invalid_argument(
         format("first_position is {}, but there are {} tokens", first_position, token_ids.size()));
   }
   const std::span<const TokenId> before = token_ids.first(static_cast<size_t>(first_position));
-  if (start_sequence(token_ids) < first_position) {
+  const auto num_tokens = static_cast<int64_t>(token_ids.size());
+  if (start_sequence(token_ids, num_tokens) < first_position) {
     sequence_.token_ids.assign(before.begin(), before.end());
     OCTAVO_TRY(compute_pending(LogitsPositions::kLast, [](auto, const auto&) { return Status(); }));
     sequence_.token_ids.assign(token_ids.begin(), token_ids.end());
   } else {
     sequence_.num_computed_tokens = first_position;
-    runner_.blocks().shrink(sequence_.block_table, first_position);
+    blocks_->shrink(sequence_.block_table, first_position);
   }
   Logits result;
   result.vocab_size = runner_.model().config().vocab_size;
@@ -227,20 +224,20 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
   const auto append_next = [&](const ops::Mat& logits) -> Status {
     int64_t row = 0;
     for (const ScheduledSlice& slice : slices) {
-      if (slice.logits == WantLogits::kNone) continue;
+      if (slice.num_logit_rows == 0) continue;
       slice.sequence->token_ids.push_back(OCTAVO_TRY(argmax(row_of(logits, row++))));
     }
     return {};
   };
   for (size_t next = 0; next < sequences.size();) {
     slices.clear();
-    int64_t budget = kMaxNumBatchedTokens;
+    int64_t budget = runner_.limits().max_num_batched_tokens;
     while (next < sequences.size() && budget > 0) {
       const int64_t pending = sequences[next].num_pending_tokens();
       const int64_t chunk = std::min(pending, budget);
       budget -= chunk;
       const bool last = chunk == pending;
-      slices.push_back({&sequences[next], chunk, last ? WantLogits::kLast : WantLogits::kNone});
+      slices.push_back({&sequences[next], chunk, last ? 1 : 0});
       if (last) ++next;
     }
     OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices))));
@@ -249,7 +246,7 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
   run.prefill_s = now_seconds() - start;
   for (int64_t step = 1; step < output_len; ++step) {
     slices.clear();
-    for (Sequence& sequence : sequences) slices.push_back({&sequence, 1, WantLogits::kLast});
+    for (Sequence& sequence : sequences) slices.push_back({&sequence, 1, 1});
     OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices))));
   }
   run.decode_s = now_seconds() - start - run.prefill_s;
@@ -258,9 +255,10 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
 
 Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t input_len,
                                                      int64_t output_len) {
-  if (batch_size < 1 || batch_size > kMaxLogitRows) {
+  const int64_t max_batch_size = runner_.limits().max_logit_rows;
+  if (batch_size < 1 || batch_size > max_batch_size) {
     return invalid_argument(
-        format("batch_size is {}, which must lie in 1..{}", batch_size, kMaxLogitRows));
+        format("batch_size is {}, which must lie in 1..{}", batch_size, max_batch_size));
   }
   if (input_len < 1 || output_len < 1 || input_len > runner_.max_model_len() ||
       output_len > runner_.max_model_len() - input_len) {
@@ -270,16 +268,17 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
                input_len, output_len, runner_.max_model_len()));
   }
   drop_sequence();
-  const int64_t blocks_each = runner_.blocks().blocks_for(input_len + output_len);
-  OCTAVO_TRY(runner_.resize_kv_cache(batch_size * blocks_each));
+  const int64_t blocks_each = blocks_->blocks_for(input_len + output_len);
+  OCTAVO_TRY(reserve_blocks(batch_size * blocks_each));
   std::vector<Sequence> sequences(batch_size);
   for (int64_t i = 0; i < batch_size; ++i) {
+    sequences[i].rope_variant = runner_.rope_variant(input_len + output_len);
     sequences[i].token_ids = arbitrary_prompt(input_len, i, runner_.model().config().vocab_size);
-    const bool fits = runner_.blocks().grow(sequences[i].block_table, input_len + output_len);
+    const bool fits = blocks_->grow(sequences[i].block_table, input_len + output_len);
     OCTAVO_CHECK(fits);
   }
   auto run = time_sequences(sequences, output_len);
-  for (Sequence& sequence : sequences) runner_.blocks().shrink(sequence.block_table, 0);
+  for (Sequence& sequence : sequences) blocks_->shrink(sequence.block_table, 0);
   return run;
 }
 

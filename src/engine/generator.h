@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
+#include "engine/block_manager.h"
 #include "engine/logits_processor.h"
 #include "engine/model_runner.h"
 #include "engine/sampler.h"
@@ -15,8 +17,7 @@ namespace octavo::engine {
 class Generator {
  public:
   // `tokenizer` may be null: answers then have no text, only ids.
-  Generator(ModelRunner& runner, const Tokenizer* tokenizer)
-      : runner_(runner), tokenizer_(tokenizer) {}
+  static Result<std::unique_ptr<Generator>> create(ModelRunner& runner, const Tokenizer* tokenizer);
 
   Result<Generation> generate(const Request& request, const OutputSink& sink);
   Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions);
@@ -25,11 +26,17 @@ class Generator {
                                             int64_t output_len);
 
  private:
-  Status check_prompt(std::span<const TokenId> token_ids) const;
+  Generator(ModelRunner& runner, const Tokenizer* tokenizer)
+      : runner_(runner), tokenizer_(tokenizer) {}
 
-  // Makes sequence_ hold `prompt`, keeping the computed prefix that they share (all but the last
-  // token at most: its logits are needed). Returns how many tokens were kept.
-  int64_t start_sequence(std::span<const TokenId> prompt);
+  // Makes room for `num_blocks` blocks of sequences; none may exist.
+  Status reserve_blocks(int64_t num_blocks);
+  Status check(std::span<const TokenId> token_ids) const;
+
+  // Makes sequence_ hold `prompt`, to grow to `max_tokens` tokens, keeping the computed prefix that
+  // they share (all but the last token at most: its logits are needed). Returns how many tokens
+  // were kept.
+  int64_t start_sequence(std::span<const TokenId> prompt, int64_t max_tokens);
 
   // Called after each chunk with the position of its first token and its rows of logits; an error
   // ends the computation.
@@ -50,6 +57,7 @@ class Generator {
   void drop_sequence();
 
   ModelRunner& runner_;
+  std::unique_ptr<BlockManager> blocks_;
   const Tokenizer* tokenizer_;
   Sequence sequence_;
   std::vector<float> processed_;  // a row of logits

@@ -2,6 +2,8 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "engine/generator.h"
+#include "engine/loaded_model.h"
+#include "engine/request_check.h"
 #include "engine/tokenizer_files.h"
 #include "formats/checkpoint.h"
 #include "model/architectures.h"
@@ -14,26 +16,15 @@ namespace {
 class LocalModel final : public Model {
  public:
   static Result<std::unique_ptr<Model>> load(const std::string& path, const LoadOptions& options) {
-    const auto checkpoint = OCTAVO_TRY(formats::open_checkpoint(path));
     auto model = std::make_unique<LocalModel>();
-    model->runner_ = OCTAVO_TRY(ModelRunner::create(*checkpoint, options));
-    auto tokenizer = tokenizer_of(*checkpoint);
-    if (tokenizer.ok()) {
-      model->tokenizer_ = std::move(tokenizer).value();
-      OCTAVO_TRY(model->check_vocabulary(path));
-    } else {
-      model->tokenizer_status_ = tokenizer.status();
-      model->stop_ids_ =
-          OCTAVO_TRY(configured_stop_ids(*checkpoint, model->runner_->model().config().vocab_size));
-    }
-    model->generator_ = std::make_unique<Generator>(*model->runner_, model->tokenizer_.get());
-    model->describe(path);
+    model->loaded_ = OCTAVO_TRY(load_model(path, options));
+    model->generator_ = OCTAVO_TRY(Generator::create(*model->loaded_.runner, model->tokenizer()));
     return std::unique_ptr<Model>(std::move(model));
   }
 
-  const ModelInfo& info() const override { return info_; }
-  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
-  const Status& tokenizer_status() const override { return tokenizer_status_; }
+  const ModelInfo& info() const override { return loaded_.info; }
+  const Tokenizer* tokenizer() const override { return loaded_.tokenizer.get(); }
+  const Status& tokenizer_status() const override { return loaded_.tokenizer_status; }
 
   Result<Logits> logits(std::span<const TokenId> ids, LogitsPositions positions) override {
     return generator_->logits(ids, positions);
@@ -42,12 +33,9 @@ class LocalModel final : public Model {
     return generator_->logits_from(ids, first_position);
   }
   Result<Generation> generate(const Request& request, const OutputSink& sink) override {
-    if (stop_ids_.empty() || request.sampling.ignore_eos) {
-      return name_file(generator_->generate(request, sink));
-    }
+    if (loaded_.stop_ids.empty()) return name_file(generator_->generate(request, sink));
     Request stopping = request;
-    std::vector<TokenId>& ids = stopping.sampling.stop_token_ids;
-    ids.insert(ids.end(), stop_ids_.begin(), stop_ids_.end());
+    add_stop_ids(stopping.sampling, loaded_.stop_ids);
     return name_file(generator_->generate(stopping, sink));
   }
   Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
@@ -60,40 +48,10 @@ class LocalModel final : public Model {
   template <typename T>
   Result<T> name_file(Result<T> result) const {
     if (result.status().code() != StatusCode::kInternal) return result;
-    return internal_error(format("{}: {}", info_.path, result.status().message()));
+    return internal_error(format("{}: {}", loaded_.info.path, result.status().message()));
   }
 
-  // A vocabulary larger than the embedding would let a prompt address rows that do not exist; the
-  // other way round is usual: embeddings are padded.
-  Status check_vocabulary(const std::string& path) const {
-    const int64_t rows = runner_->model().config().vocab_size;
-    if (tokenizer_->vocab_size() <= rows) return {};
-    return data_loss(format("{}: the vocabulary has {} tokens, the embedding only {} rows", path,
-                            tokenizer_->vocab_size(), rows));
-  }
-
-  void describe(const std::string& path) {
-    const model::CausalLM& lm = runner_->model();
-    const backends::Backend& backend = runner_->backend();
-    info_.path = path;
-    info_.architecture = lm.config().architecture;
-    info_.backend = backend.name;
-    info_.kernels = backend.kernels;
-    info_.dtype = backends::arithmetic_name(backend.arithmetic);
-    info_.kv_cache_dtype = dtype_traits(runner_->kv_cache_dtype()).name;
-    info_.threads = runner_->num_threads();
-    info_.num_parameters = lm.totals().num_parameters;
-    info_.weight_bytes = lm.totals().weight_bytes;
-    info_.decode_bytes = lm.totals().decode_bytes;
-    info_.vocab_size = lm.config().vocab_size;
-    info_.max_model_len = runner_->max_model_len();
-  }
-
-  ModelInfo info_;
-  std::unique_ptr<ModelRunner> runner_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  Status tokenizer_status_;
-  std::vector<TokenId> stop_ids_;  // of a model that runs without its tokenizer
+  LoadedModel loaded_;
   std::unique_ptr<Generator> generator_;
 };
 
@@ -110,7 +68,8 @@ Result<MemoryNeeds> measure_memory(const std::string& path, const LoadOptions& o
 }
 
 bool supports_architecture(std::string_view name) {
-  return model::find_gguf_architecture(name) != nullptr ||
+  return model::find_gguf_architecture(name, false) != nullptr ||
+         model::find_gguf_architecture(name, true) != nullptr ||
          model::find_hf_architecture(name) != nullptr;
 }
 

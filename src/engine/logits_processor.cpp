@@ -109,4 +109,14 @@ void LogitsProcessor::push(TokenId id) {
   }
 }
 
+Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
+                                const LogitsProcessor& processor, Sampler& sampler,
+                                std::vector<float>& scratch) {
+  if (!processor.active()) return sampler.sample(logits);
+  OCTAVO_TRY(argmax(logits));  // a NaN must not hide behind a ban
+  scratch.assign(logits.begin(), logits.end());
+  processor.apply(scratch, output);
+  return sampler.sample(scratch);
+}
+
 }  // namespace octavo::engine

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/sampler.h"
 #include "octavo/request.h"
 #include "octavo/status.h"
 
@@ -40,5 +41,11 @@ class LogitsProcessor {
   std::vector<std::vector<TokenId>> bad_words_;  // as sequences of ids
   std::unordered_map<TokenId, int32_t> counts_;  // in the answer; 0: in the prompt alone
 };
+
+// The token after `output`, the answer so far: the logits as the request changes them (in
+// `scratch`; `logits` stay as they are), then the sampler's choice.
+Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
+                                const LogitsProcessor& processor, Sampler& sampler,
+                                std::vector<float>& scratch);
 
 }  // namespace octavo::engine

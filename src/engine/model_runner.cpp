@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "model/architectures.h"
+#include "model/decoder.h"
 
 namespace octavo::engine {
 namespace {
@@ -19,22 +19,22 @@ Result<backends::Arithmetic> parse_arithmetic(const std::string& dtype) {
 }  // namespace
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const formats::Checkpoint& checkpoint,
-                                                         const LoadOptions& options) {
-  std::unique_ptr<ModelRunner> runner(new ModelRunner());
+                                                         const LoadOptions& options,
+                                                         const RunnerLimits& limits) {
+  std::unique_ptr<ModelRunner> runner(new ModelRunner(limits));
   OCTAVO_TRY(runner->load(checkpoint, options, model::LoadMode::kCompute));
   return runner;
 }
 
 Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
                                          const LoadOptions& options) {
-  ModelRunner runner;
+  ModelRunner runner({});
   OCTAVO_TRY(runner.load(checkpoint, options, model::LoadMode::kMeasure));
   const model::CausalLM& lm = *runner.model_;
   return MemoryNeeds{
       .weight_bytes = lm.totals().weight_bytes,
       .kv_bytes_per_token = dtype_bytes(runner.kv_dtype_, lm.config().kv_values_per_token()),
-      .workspace_bytes =
-          lm.totals().scratch_bytes + runner.workspace_.size_bytes + runner.logits_.size_bytes,
+      .workspace_bytes = runner.workspace_bytes(),
       .max_model_len = runner.max_model_len_};
 }
 
@@ -48,28 +48,30 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   pool_ =
       OCTAVO_TRY(ThreadPool::create(options.threads == 0 ? available_threads() : options.threads));
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
-  const model::Architecture* architecture = model::find_hf_architecture(config.architecture);
-  OCTAVO_CHECK(architecture != nullptr);
-  model::WeightLoader loader(checkpoint, backend_.ops, *backend_.device, options.progress, mode);
-  model_ = OCTAVO_TRY(architecture->build(config, loader, {kMaxNumBatchedTokens, kMaxLogitRows}));
+  backends::AttentionFacts facts = backends::attention_facts(backend_);
+  facts.head_dim = static_cast<int>(config.head_dim);
+  attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress,
+                             mode);
+  model_ = OCTAVO_TRY(model::build_decoder(
+      config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 
-  const int64_t widest = std::max(
-      {config.hidden_size, config.intermediate_size, config.num_attention_heads * config.head_dim});
   Device& device = *backend_.device;
-  workspace_ = OCTAVO_TRY(device.allocate(
-      backend_.ops.workspace_bytes(kMaxNumBatchedTokens, widest, pool_->num_threads()),
-      "workspace"));
-  const auto logit_values = kMaxLogitRows * config.vocab_size;
+  workspace_ = OCTAVO_TRY(
+      device.allocate(backend_.ops.workspace_bytes(limits_.max_num_batched_tokens,
+                                                   config.widest_row(), pool_->num_threads()),
+                      "workspace"));
+  const int64_t logit_values = limits_.max_logit_rows * config.vocab_size;
   logits_ =
       OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
-  batch_builder_ = std::make_unique<BatchBuilder>(device);
+  batch_builder_ = std::make_unique<BatchBuilder>(device, model_->config());
   return choose_kv_cache(options, checkpoint.path());
 }
 
 Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::string& path) {
-  const int64_t most = model_->config().max_position_embeddings;
+  const int64_t most = model_->config().max_model_len();
   if (options.max_model_len < 0 || options.max_model_len > most) {
-    return invalid_argument(format("max_model_len is {}, but {} was trained for {} tokens",
+    return invalid_argument(format("max_model_len is {}, but {} takes {} tokens at most",
                                    options.max_model_len, path, most));
   }
   max_model_len_ = options.max_model_len == 0 ? most : options.max_model_len;
@@ -82,24 +84,26 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
     return invalid_argument(
         format("kv_cache_dtype '{}' is not known: use auto, float32, bfloat16 or float16", dtype));
   }
-  return resize_kv_cache((max_model_len_ + kBlockSize - 1) / kBlockSize);
+  return {};
+}
+
+int64_t ModelRunner::kv_block_bytes() const {
+  return dtype_bytes(kv_dtype_, limits_.block_size * model_->config().kv_values_per_token());
 }
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
-  OCTAVO_CHECK(blocks_ == nullptr || blocks_->num_free_blocks() == blocks_->num_blocks());
   if (kv_ != nullptr && kv_->num_blocks() >= num_blocks) return {};
   // Memory is taken when it is touched, so that both may exist for a moment, and a failure leaves
   // the old one.
   kv_ = std::make_unique<model::KvCache>(OCTAVO_TRY(model::KvCache::create(
-      *backend_.device, model_->config(), kv_dtype_, num_blocks, kBlockSize)));
-  blocks_ = std::make_unique<BlockManager>(num_blocks, kBlockSize);
+      *backend_.device, model_->config(), kv_dtype_, num_blocks, limits_.block_size)));
   return {};
 }
 
 Result<ops::Mat> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
-  const model::ForwardBatch batch = OCTAVO_TRY(batch_builder_->build(slices, kBlockSize));
-  OCTAVO_CHECK(batch.seqs.num_tokens <= kMaxNumBatchedTokens);
-  OCTAVO_CHECK(batch.num_logit_rows <= kMaxLogitRows);
+  const model::ForwardBatch batch = OCTAVO_TRY(batch_builder_->build(slices, limits_.block_size));
+  OCTAVO_CHECK(batch.seqs.num_tokens <= limits_.max_num_batched_tokens);
+  OCTAVO_CHECK(batch.num_logit_rows <= limits_.max_logit_rows);
   ops::ExecContext ctx{pool_.get(), workspace_.as<std::byte>(), workspace_.size_bytes};
   ops::Mat logits(logits_.data.get(), DType::kF32, batch.num_logit_rows,
                   model_->config().vocab_size);
@@ -113,6 +117,18 @@ Result<ops::Mat> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
                                 static_cast<int64_t>(host_logits_.size() * sizeof(float)));
   logits.data = host_logits_.data();
   return logits;
+}
+
+Status ModelRunner::execute_async(const Plan& plan) {
+  for (const BlockCopy& copy : plan.copies) {
+    kv_->copy_block(*backend_.device, copy.destination, copy.source);
+  }
+  step_logits_ = OCTAVO_TRY(forward(plan.slices));
+  return {};
+}
+
+Result<ops::Mat> ModelRunner::wait() {
+  return step_logits_;
 }
 
 }  // namespace octavo::engine

@@ -1,7 +1,8 @@
 // ModelRunner: a model, its KV cache and its scratch memory on one device; runs one batch at a
-// time.
+// time. Which block belongs to whom is its callers' business.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,7 +10,7 @@
 #include "backends/registry.h"
 #include "base/thread_pool.h"
 #include "engine/batch.h"
-#include "engine/block_manager.h"
+#include "engine/executor.h"
 #include "model/causal_lm.h"
 #include "model/kv_cache.h"
 #include "model/weights.h"
@@ -17,19 +18,23 @@
 
 namespace octavo::engine {
 
-inline constexpr int64_t kBlockSize = 16;
+struct RunnerLimits {
+  int64_t block_size = 16;
 
-// Rows of one forward. 512 rows keep the activations of a 135M model in a 32 MB cache, and are
-// enough for matrix products to run at full speed.
-inline constexpr int64_t kMaxNumBatchedTokens = 512;
+  // Rows of one forward. 512 rows keep the activations of a 135M model in a 32 MB cache, and are
+  // enough for matrix products to run at full speed.
+  int64_t max_num_batched_tokens = 512;
 
-// Rows of which logits are computed at once: bounds their memory (48 MB at 49,152 entries).
-inline constexpr int64_t kMaxLogitRows = 256;
+  // Rows of which logits are computed at once: bounds their memory (48 MB at 49,152 entries).
+  int64_t max_logit_rows = 256;
+};
 
-class ModelRunner {
+class ModelRunner final : public Executor {
  public:
+  // Without a KV cache yet: resize_kv_cache() must come before the first forward.
   static Result<std::unique_ptr<ModelRunner>> create(const formats::Checkpoint& checkpoint,
-                                                     const LoadOptions& options);
+                                                     const LoadOptions& options,
+                                                     const RunnerLimits& limits = {});
 
   // What `create` would take; see measure_memory() in octavo/model.h.
   static Result<MemoryNeeds> measure(const formats::Checkpoint& checkpoint,
@@ -37,37 +42,54 @@ class ModelRunner {
 
   const model::CausalLM& model() const { return *model_; }
   const backends::Backend& backend() const { return backend_; }
-  BlockManager& blocks() { return *blocks_; }
+  const RunnerLimits& limits() const { return limits_; }
+  const backends::AttentionChoice& attention() const { return attention_; }
   int num_threads() const { return pool_->num_threads(); }
-  DType kv_cache_dtype() const { return kv_->dtype(); }
+  DType kv_cache_dtype() const { return kv_dtype_; }
+  int64_t num_kv_blocks() const { return kv_ == nullptr ? 0 : kv_->num_blocks(); }
+  int64_t kv_block_bytes() const;
+  // Of all memory but weights and KV cache; taken as it is touched.
+  int64_t workspace_bytes() const {
+    return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes;
+  }
   int64_t max_model_len() const { return max_model_len_; }
 
-  // Computes the slices and moves their num_computed_tokens on. At most kMaxNumBatchedTokens tokens
-  // and kMaxLogitRows rows of logits, which lie in host memory until the next call: [rows,
-  // vocab_size].
+  // Computes the slices and moves their num_computed_tokens on, within limits(). The logits lie in
+  // host memory until the next call: [rows, vocab_size].
   Result<ops::Mat> forward(std::span<const ScheduledSlice> slices);
 
-  // Replaces the KV cache by an empty one of at least `num_blocks` blocks. No sequence may hold
-  // any.
+  // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
+  int64_t rope_variant(int64_t max_tokens) const {
+    return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
+  }
+
+  // On the CPU a step is computed where it is begun.
+  Status execute_async(const Plan& plan) override;
+  Result<ops::Mat> wait() override;
+
+  // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
+  // error leaves the old one.
   Status resize_kv_cache(int64_t num_blocks);
 
  private:
-  ModelRunner() = default;
+  explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
   Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
               model::LoadMode mode);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
+  RunnerLimits limits_;
   backends::Backend backend_;
+  backends::AttentionChoice attention_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<model::CausalLM> model_;
   std::unique_ptr<model::KvCache> kv_;
-  std::unique_ptr<BlockManager> blocks_;
   std::unique_ptr<BatchBuilder> batch_builder_;
   DType kv_dtype_ = DType::kBF16;
   int64_t max_model_len_ = 0;
   Buffer workspace_;
-  Buffer logits_;                   // [kMaxLogitRows, vocab_size]
+  Buffer logits_;                   // [max_logit_rows, vocab_size]
   std::vector<float> host_logits_;  // unused where the host reads the device's memory
+  ops::Mat step_logits_;            // of the step that wait() is for
 };
 
 }  // namespace octavo::engine

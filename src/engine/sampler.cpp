@@ -47,20 +47,29 @@ Result<TokenId> argmax(std::span<const float> logits) {
 Sampler::Sampler(const SamplingParams& params)
     : params_(params), rng_(params.seed ? *params.seed : random_seed()) {}
 
-double Sampler::keep_top_p() {
-  const float max = candidates_[0].logit;
+// Draws by weight among the likeliest candidates that reach top_p. Only as many are put in order as
+// the draw needs: sorting a vocabulary takes longer than a small model's step.
+TokenId Sampler::draw() {
+  const auto likelier = [](const Candidate& a, const Candidate& b) { return b.before(a); };
   double total = 0;
-  weights_.clear();
-  for (const Candidate& c : candidates_) {
-    weights_.push_back(std::exp(static_cast<double>(c.logit) - max));
-    total += weights_.back();
+  for (const Candidate& c : candidates_) total += std::exp(static_cast<double>(c.logit));
+  std::make_heap(candidates_.begin(), candidates_.end(), likelier);
+  const bool cut = params_.top_p < 1;
+  const double share = rng_.next_double();
+  const double reach = total * (cut ? static_cast<double>(params_.top_p) : share);
+  ordered_.clear();
+  double sum = 0;
+  while (!candidates_.empty() && (cut ? sum < reach : sum <= reach)) {
+    std::pop_heap(candidates_.begin(), candidates_.end(), likelier);
+    sum += std::exp(static_cast<double>(candidates_.back().logit));
+    ordered_.push_back({candidates_.back().id, sum});
+    candidates_.pop_back();
   }
-  if (params_.top_p >= 1) return total;
-  double kept = 0;
-  size_t count = 0;
-  while (count < candidates_.size() && kept < params_.top_p * total) kept += weights_[count++];
-  candidates_.resize(count);
-  return kept;
+  if (!cut) return ordered_.back().id;
+  for (const Ordered& o : ordered_) {
+    if (share * sum < o.weight_up_to) return o.id;
+  }
+  return ordered_.back().id;
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> logits) {
@@ -76,21 +85,15 @@ Result<TokenId> Sampler::sample(std::span<const float> logits) {
     if (scaled >= least || static_cast<TokenId>(i) == best)
       candidates_.push_back({scaled, static_cast<TokenId>(i)});
   }
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
   if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < candidates_.size()) {
+    const auto before = [](const Candidate& a, const Candidate& b) { return a.before(b); };
     std::nth_element(candidates_.begin(), candidates_.begin() + params_.top_k, candidates_.end(),
-                     likelier);
+                     before);
     candidates_.resize(params_.top_k);
+    // Sums must not depend on the order in which a standard library leaves them.
+    std::sort(candidates_.begin(), candidates_.end(), before);
   }
-  std::sort(candidates_.begin(), candidates_.end(), likelier);
-  double rest = rng_.next_double() * keep_top_p();
-  for (size_t i = 0; i + 1 < candidates_.size(); ++i) {
-    rest -= weights_[i];
-    if (rest < 0) return candidates_[i].id;
-  }
-  return candidates_.back().id;
+  return draw();
 }
 
 }  // namespace octavo::engine

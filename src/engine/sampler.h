@@ -25,17 +25,23 @@ class Sampler {
 
  private:
   struct Candidate {
-    float logit;
+    float logit;  // scaled; of the likeliest 0
     TokenId id;
+    bool before(const Candidate& other) const {
+      return logit != other.logit ? logit > other.logit : id < other.id;
+    }
+  };
+  struct Ordered {
+    TokenId id;
+    double weight_up_to;  // of all candidates up to this one
   };
 
-  // Cuts candidates_ to those that top_p keeps, ordered; returns the sum of their weights.
-  double keep_top_p();
+  TokenId draw();
 
   SamplingParams params_;
   Rng rng_;
   std::vector<Candidate> candidates_;
-  std::vector<double> weights_;
+  std::vector<Ordered> ordered_;  // the likeliest of them
 };
 
 }  // namespace octavo::engine

@@ -19,7 +19,7 @@ struct TensorInfo {
   std::string name;
   DType dtype;
   Shape shape;           // outermost first
-  int64_t offset_bytes;  // from the start of the file
+  int64_t offset_bytes;  // from the start of the file that holds it
   int64_t size_bytes;
 };
 
@@ -41,7 +41,7 @@ class Checkpoint {
   // nullptr where there is none of that name.
   virtual const TensorInfo* find(std::string_view name) const = 0;
 
-  // A view of the mapped file that keeps the mapping alive.
+  // A view of the mapped file that keeps the mapping alive; `info` is one of tensors().
   virtual Tensor tensor(const TensorInfo& info) const = 0;
 };
 

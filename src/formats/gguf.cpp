@@ -44,14 +44,40 @@ Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::parse(
     std::span<const std::byte> bytes, std::string path, std::shared_ptr<const void> owner) {
   const std::shared_ptr<GgufCheckpoint> checkpoint(new GgufCheckpoint());
   checkpoint->path_ = std::move(path);
-  checkpoint->bytes_ = bytes;
-  checkpoint->owner_ = std::move(owner);
+  checkpoint->files_.push_back({bytes, std::move(owner)});
   OCTAVO_TRY(checkpoint->read());
   return std::shared_ptr<const GgufCheckpoint>(checkpoint);
 }
 
+Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::join(
+    std::span<const std::shared_ptr<const GgufCheckpoint>> parts, std::string path) {
+  OCTAVO_CHECK(!parts.empty());
+  const std::shared_ptr<GgufCheckpoint> whole(new GgufCheckpoint());
+  whole->path_ = std::move(path);
+  whole->version_ = parts[0]->version_;
+  whole->alignment_ = parts[0]->alignment_;
+  whole->metadata_ = parts[0]->metadata_;
+  whole->metadata_types_ = parts[0]->metadata_types_;
+  size_t num_tensors = 0;
+  for (const auto& part : parts) num_tensors += part->tensors_.size();
+  whole->tensors_.reserve(num_tensors);  // its names must stay where they are
+  for (size_t i = 0; i < parts.size(); ++i) {
+    whole->files_.push_back(parts[i]->files_.at(0));
+    for (const TensorInfo& info : parts[i]->tensors_) {
+      whole->tensors_.push_back(info);
+      whole->file_of_.push_back(i);
+      const auto [entry, added] =
+          whole->index_by_name_.emplace(whole->tensors_.back().name, whole->tensors_.size() - 1);
+      if (added) continue;
+      return data_loss(format("{}: tensor {} is in {} too", parts[i]->path_, quoted_name(info.name),
+                              parts[whole->file_of_[entry->second]]->path_));
+    }
+  }
+  return std::shared_ptr<const GgufCheckpoint>(whole);
+}
+
 Status GgufCheckpoint::read() {
-  GgufReader in(path_, bytes_);
+  GgufReader in(path_, files_[0].bytes);
   version_ = OCTAVO_TRY(read_version(in));
   const auto num_tensors = OCTAVO_TRY(read_count(in, "the tensors", kGgufMinTensorRecordBytes));
   const auto num_keys = OCTAVO_TRY(read_count(in, "the metadata keys", kGgufMinKeyRecordBytes));
@@ -60,9 +86,16 @@ Status GgufCheckpoint::read() {
   metadata_ = std::move(metadata.values);
   metadata_types_ = std::move(metadata.types);
   tensors_ = OCTAVO_TRY(read_gguf_tensors(in, num_tensors, alignment_));
+  file_of_.assign(tensors_.size(), 0);
   index_by_name_.reserve(tensors_.size());
   for (size_t i = 0; i < tensors_.size(); ++i) index_by_name_.emplace(tensors_[i].name, i);
   return {};
+}
+
+int64_t GgufCheckpoint::file_bytes() const {
+  size_t bytes = 0;
+  for (const File& file : files_) bytes += file.bytes.size();
+  return static_cast<int64_t>(bytes);
 }
 
 const TensorInfo* GgufCheckpoint::find(std::string_view name) const {
@@ -71,7 +104,10 @@ const TensorInfo* GgufCheckpoint::find(std::string_view name) const {
 }
 
 Tensor GgufCheckpoint::tensor(const TensorInfo& info) const {
-  return {info.name, info.dtype, info.shape, bytes_.data() + info.offset_bytes, owner_};
+  const auto index = static_cast<size_t>(&info - tensors_.data());
+  OCTAVO_CHECK(index < tensors_.size());
+  const File& file = files_[file_of_[index]];
+  return {info.name, info.dtype, info.shape, file.bytes.data() + info.offset_bytes, file.owner};
 }
 
 }  // namespace octavo::formats

@@ -24,12 +24,17 @@ class GgufCheckpoint final : public Checkpoint {
                                                              std::string path,
                                                              std::shared_ptr<const void> owner);
 
+  // The parts of a model that is split into several files, in order, as one: the first part's
+  // metadata and all tensors. `path` names the whole. Errors where a tensor is in two parts.
+  static Result<std::shared_ptr<const GgufCheckpoint>> join(
+      std::span<const std::shared_ptr<const GgufCheckpoint>> parts, std::string path);
+
   GgufCheckpoint(const GgufCheckpoint&) = delete;
   GgufCheckpoint& operator=(const GgufCheckpoint&) = delete;
 
   std::string_view format_name() const override { return "gguf"; }
   const std::string& path() const override { return path_; }
-  int64_t file_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
+  int64_t file_bytes() const override;
   const Json& metadata() const override { return metadata_; }
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override;
@@ -45,14 +50,19 @@ class GgufCheckpoint final : public Checkpoint {
   GgufCheckpoint() = default;
   Status read();
 
+  struct File {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+  };
+
   std::string path_;
-  std::span<const std::byte> bytes_;
-  std::shared_ptr<const void> owner_;
+  std::vector<File> files_;
   uint32_t version_ = 0;
   uint32_t alignment_ = kGgufDefaultAlignment;
   Json metadata_;
   std::vector<GgufType> metadata_types_;
   std::vector<TensorInfo> tensors_;
+  std::vector<size_t> file_of_;                                 // [tensor]
   std::unordered_map<std::string_view, size_t> index_by_name_;  // views of tensors_
 };
 

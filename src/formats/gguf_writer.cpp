@@ -1,9 +1,7 @@
 #include "formats/gguf_writer.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -96,18 +94,10 @@ Result<uint64_t> data_bytes(std::string_view name, const GgmlType& type, const S
   return size;
 }
 
-Status file_error(const char* action, const std::string& path) {
-  return internal_error(format("cannot {} {}: {}", action, path, std::strerror(errno)));
-}
-
 }  // namespace
 
-GgufWriter::~GgufWriter() {
-  if (file_ != nullptr) std::remove(partial_path().c_str());
-}
-
 Status GgufWriter::add_metadata(std::string_view key, GgufType type, const Json& value) {
-  OCTAVO_CHECK(file_ == nullptr);
+  OCTAVO_CHECK(!file_.is_open());
   if (key.empty() || key.size() > kGgufMaxKeyBytes) {
     return invalid_argument(format("a metadata key of {} bytes", key.size()));
   }
@@ -135,7 +125,7 @@ Status GgufWriter::add_metadata(std::string_view key, GgufType type, const Json&
 }
 
 Status GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& shape) {
-  OCTAVO_CHECK(file_ == nullptr);
+  OCTAVO_CHECK(!file_.is_open());
   if (name.empty() || name.size() > kMaxTensorNameBytes) {
     return invalid_argument(format("tensor '{}': a name of {} bytes", name, name.size()));
   }
@@ -170,19 +160,16 @@ std::string GgufWriter::encode_header() const {
 }
 
 Status GgufWriter::open(const std::string& path) {
-  OCTAVO_CHECK(file_ == nullptr);
+  OCTAVO_CHECK(!file_.is_open());
   path_ = path;
-  file_.reset(std::fopen(partial_path().c_str(), "wbe"));
-  if (file_ == nullptr) {
-    return invalid_argument(format("cannot create {}: {}", partial_path(), std::strerror(errno)));
-  }
+  OCTAVO_TRY(file_.open(path));
   const std::string header = encode_header();
   OCTAVO_TRY(append_to_file(std::as_bytes(std::span(header))));
   return pad_file();
 }
 
 Status GgufWriter::write(std::span<const std::byte> data) {
-  OCTAVO_CHECK(file_ != nullptr);
+  OCTAVO_CHECK(file_.is_open());
   while (!data.empty()) {
     if (tensor_index_ == tensors_.size()) {
       return invalid_argument(
@@ -202,24 +189,17 @@ Status GgufWriter::write(std::span<const std::byte> data) {
 }
 
 Status GgufWriter::close() {
-  OCTAVO_CHECK(file_ != nullptr);
+  OCTAVO_CHECK(file_.is_open());
   if (tensor_index_ < tensors_.size()) {
     return invalid_argument(format("{}: tensor '{}': {} of {} bytes were written", path_,
                                    tensors_[tensor_index_].name, tensor_bytes_,
                                    tensors_[tensor_index_].size_bytes));
   }
-  const bool written = std::fclose(file_.release()) == 0;
-  if (written && std::rename(partial_path().c_str(), path_.c_str()) == 0) return {};
-  Status error = file_error("write", path_);
-  std::remove(partial_path().c_str());
-  return error;
+  return file_.commit();
 }
 
 Status GgufWriter::append_to_file(std::span<const std::byte> data) {
-  if (data.empty()) return {};
-  if (std::fwrite(data.data(), 1, data.size(), file_.get()) != data.size()) {
-    return file_error("write", partial_path());
-  }
+  OCTAVO_TRY(file_.write(data));
   file_bytes_ += data.size();
   return {};
 }

@@ -12,8 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +20,7 @@
 
 #include "base/json.h"
 #include "formats/gguf_types.h"
+#include "formats/output_file.h"
 #include "octavo/status.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -30,11 +29,6 @@ namespace octavo::formats {
 
 class GgufWriter {
  public:
-  GgufWriter() = default;
-  ~GgufWriter();  // removes a file that was not closed
-  GgufWriter(const GgufWriter&) = delete;
-  GgufWriter& operator=(const GgufWriter&) = delete;
-
   // `value` must fit the type: integers in range, an array of such elements. The alignment is what
   // "general.alignment" is set to.
   Status add_metadata(std::string_view key, GgufType type, const Json& value);
@@ -43,8 +37,8 @@ class GgufWriter {
   // first.
   Status add_tensor(std::string_view name, DType dtype, const Shape& shape);
 
-  // Writes everything before the data. The file takes its name when it is closed; until then it is
-  // `path` + ".partial". Nothing may be added afterwards.
+  // Writes everything before the data, to a file that takes its name when it is closed (as an
+  // OutputFile). Nothing may be added afterwards.
   Status open(const std::string& path);
 
   // The next bytes of the tensors' data. Padding between tensors is the writer's business.
@@ -54,9 +48,6 @@ class GgufWriter {
   Status close();
 
  private:
-  struct FileCloser {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   struct DeclaredTensor {
     std::string name;
     uint32_t type_id;
@@ -67,7 +58,6 @@ class GgufWriter {
   std::string encode_header() const;
   Status append_to_file(std::span<const std::byte> data);
   Status pad_file();
-  std::string partial_path() const { return path_ + ".partial"; }
 
   uint64_t alignment_ = kGgufDefaultAlignment;
   std::string metadata_;  // encoded
@@ -76,7 +66,7 @@ class GgufWriter {
   std::unordered_set<std::string> tensor_names_;
 
   std::string path_;
-  std::unique_ptr<std::FILE, FileCloser> file_;  // set from open() to close()
+  OutputFile file_;
   uint64_t file_bytes_ = 0;
   size_t tensor_index_ = 0;    // the tensor being written
   uint64_t tensor_bytes_ = 0;  // how much of it has been

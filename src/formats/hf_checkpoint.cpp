@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "formats/safetensors.h"
 
 namespace octavo::formats {
@@ -22,6 +23,20 @@ bool exists(const std::string& path) {
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+}
+
+// The name of a file with weights in PyTorch's own form, "" where there is none.
+std::string pickled_weights(const std::string& folder) {
+  std::error_code error;
+  std::string first;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string extension = entry->path().extension().string();
+    const std::string name = entry->path().filename().string();
+    const bool is_pickle = extension == ".bin" || extension == ".pth" || extension == ".pt";
+    if (is_pickle && (first.empty() || name < first)) first = name;
+  }
+  return first;
 }
 
 }  // namespace
@@ -63,10 +78,15 @@ Status HfCheckpoint::read_weights() {
   const bool sharded = exists(index_path);
   if (!sharded) {
     if (!exists(format("{}/{}", folder_, kSingleFile))) {
-      return not_found(
-          format("{}: neither {} nor {} is there; weights in .bin or .pth files must "
-                 "be converted to safetensors first",
-                 folder_, kSingleFile, kIndexFile));
+      const std::string pickle = pickled_weights(folder_);
+      if (pickle.empty()) {
+        return not_found(
+            format("{}: neither {} nor {} is there", folder_, kSingleFile, kIndexFile));
+      }
+      return unsupported(format(
+          "{}: the weights are in '{}', a Python pickle, which can run code and is not read; save "
+          "the model as safetensors (in Python: save_pretrained) or take a GGUF file of it",
+          folder_, printable(pickle)));
     }
     return add_file(kSingleFile);
   }

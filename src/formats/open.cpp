@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "formats/checkpoint.h"
-#include "formats/gguf.h"
+#include "formats/gguf_split.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/mmap_file.h"
 #include "formats/safetensors.h"
@@ -54,15 +54,6 @@ Status unsupported_format(const std::string& path, std::string_view content) {
   return unsupported(format("{}: this is no model file that octavo knows; {}", path, kUseGguf));
 }
 
-// A file that holds one part of a model would otherwise surface as a missing tensor.
-Status check_not_split(const Checkpoint& checkpoint) {
-  constexpr std::string_view kCountKey = "split.count";
-  const Json* count = json_find(checkpoint.metadata(), kCountKey);
-  if (count == nullptr || !count->is_int64() || count->get_int64() <= 1) return {};
-  return unsupported(format("{}: key '{}': the model is split into {} files; merge them into one",
-                            checkpoint.path(), kCountKey, count->get_int64()));
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const Checkpoint>> open_checkpoint(const std::string& path) {
@@ -74,9 +65,9 @@ Result<std::shared_ptr<const Checkpoint>> open_checkpoint(const std::string& pat
   const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
                                  file->bytes().size());
   if (!content.starts_with(kGgufMagic)) return unsupported_format(path, content);
-  const auto checkpoint = OCTAVO_TRY(GgufCheckpoint::parse(file->bytes(), path, file));
-  OCTAVO_TRY(check_not_split(*checkpoint));
-  return std::shared_ptr<const Checkpoint>(checkpoint);
+  auto checkpoint = OCTAVO_TRY(GgufCheckpoint::parse(file->bytes(), path, file));
+  return std::shared_ptr<const Checkpoint>(
+      OCTAVO_TRY(join_gguf_parts(path, std::move(checkpoint))));
 }
 
 }  // namespace octavo::formats

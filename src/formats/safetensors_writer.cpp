@@ -1,17 +1,11 @@
 #include "formats/safetensors_writer.h"
 
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "formats/output_file.h"
 
 namespace octavo::formats {
 namespace {
@@ -68,32 +62,15 @@ Result<std::string> make_header(std::span<const Tensor> tensors) {
 
 Status write_safetensors(const std::string& path, std::span<const Tensor> tensors) {
   const std::string header = OCTAVO_TRY(make_header(tensors));
-  std::error_code error;
-  // A link keeps pointing to the file; what is no regular file (a pipe, a device) is written to.
-  const bool exists = std::filesystem::exists(path, error);
-  const std::string target = exists ? std::filesystem::canonical(path, error).string() : path;
-  const bool in_place = exists && !std::filesystem::is_regular_file(target, error);
-  const std::string written = in_place ? target : format("{}.{}.partial", target, getpid());
-  const auto failed = [&](const char* what) {
-    const int code = errno;
-    if (!in_place) std::remove(written.c_str());
-    return internal_error(format("cannot {} {}: {}", what, path, std::strerror(code)));
-  };
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(written.c_str(), in_place ? "wb" : "wbx"), std::fclose);
-  if (file == nullptr) {
-    return internal_error(format("cannot create {}: {}", path, std::strerror(errno)));
-  }
   const uint64_t header_bytes = header.size();
-  bool complete = std::fwrite(&header_bytes, sizeof(header_bytes), 1, file.get()) == 1 &&
-                  std::fwrite(header.data(), 1, header.size(), file.get()) == header.size();
+  OutputFile file;
+  OCTAVO_TRY(file.open(path));
+  OCTAVO_TRY(file.write(std::as_bytes(std::span(&header_bytes, 1))));
+  OCTAVO_TRY(file.write(std::as_bytes(std::span(header))));
   for (const Tensor& tensor : tensors) {
-    const auto bytes = static_cast<size_t>(tensor.size_bytes());
-    complete = complete && std::fwrite(tensor.data, 1, bytes, file.get()) == bytes;
+    OCTAVO_TRY(file.write({tensor.data, static_cast<size_t>(tensor.size_bytes())}));
   }
-  if (!complete || std::fclose(file.release()) != 0) return failed("write");
-  if (!in_place && std::rename(written.c_str(), target.c_str()) != 0) return failed("rename to");
-  return {};
+  return file.commit();
 }
 
 }  // namespace octavo::formats

@@ -10,8 +10,8 @@
 
 namespace octavo::formats {
 
-// Tensors must have distinct names and plain dtypes. The file appears whole or not at all: it is
-// written beside `path` and renamed.
+// Tensors must have distinct names and plain dtypes. The file appears whole or not at all, as an
+// OutputFile.
 Status write_safetensors(const std::string& path, std::span<const Tensor> tensors);
 
 }  // namespace octavo::formats

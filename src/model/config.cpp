@@ -1,14 +1,12 @@
 #include "model/config.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/format.h"
 
 namespace octavo::model {
 namespace {
-
-// Far above any real model; keeps products within 64 bits and refuses nonsense by name.
-constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxExtent = int64_t{1} << 24;
 
 struct Field {
   const char* name;
@@ -40,6 +38,17 @@ Status check_model_config(const ModelConfig& c, const std::string& path) {
     return data_loss(format("{}: the head size {} is odd", path, c.head_dim));
   }
   return {};
+}
+
+int64_t ModelConfig::max_model_len() const {
+  if (rope.rope_type != RopeType::kDynamic) return max_position_embeddings;
+  const double stretched = rope.factor * static_cast<double>(max_position_embeddings);
+  return static_cast<int64_t>(std::min<double>(stretched, INT32_MAX));
+}
+
+int64_t ModelConfig::widest_row() const {
+  return std::max({hidden_size, intermediate_size, num_attention_heads * head_dim,
+                   moe.intermediate_size, moe.shared_intermediate_size});
 }
 
 Result<ModelConfig> read_model_config(const formats::Checkpoint& checkpoint) {

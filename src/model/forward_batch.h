@@ -7,12 +7,15 @@
 
 namespace octavo::model {
 
-// All pointers are device memory.
+// All pointers are device memory. The rope_ members are set where ModelConfig::rope depends on the
+// length: row rope_variants[t] of rope_inv_freq has the frequencies of token t's sequence.
 struct ForwardBatch {
   const int32_t* token_ids = nullptr;  // [seqs.num_tokens]
   ops::SequenceBatch seqs;
-  const int32_t* logit_rows = nullptr;  // [num_logit_rows]: rows of which logits are wanted
-  int64_t num_logit_rows = 0;           // may be 0: only fill the KV cache
+  const int32_t* logit_rows = nullptr;     // [num_logit_rows]: rows of which logits are wanted
+  int64_t num_logit_rows = 0;              // may be 0: only fill the KV cache
+  const float* rope_inv_freq = nullptr;    // [num_variants, rotary_dim / 2]
+  const int32_t* rope_variants = nullptr;  // [seqs.num_tokens]
 };
 
 }  // namespace octavo::model

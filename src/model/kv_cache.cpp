@@ -22,4 +22,16 @@ Result<KvCache> KvCache::create(Device& device, const ModelConfig& config, DType
   return cache;
 }
 
+void KvCache::copy_block(Device& device, int64_t destination, int64_t source) const {
+  for (const ops::PagedKv& layer : layers_) {
+    const int64_t block_bytes =
+        dtype_bytes(layer.dtype, layer.block_size * layer.num_kv_heads * layer.head_dim);
+    for (void* part : {layer.k, layer.v}) {
+      auto* bytes = static_cast<std::byte*>(part);
+      device.copy_on_device(bytes + destination * block_bytes, bytes + source * block_bytes,
+                            block_bytes);
+    }
+  }
+}
+
 }  // namespace octavo::model

@@ -18,6 +18,9 @@ class KvCache {
   static Result<KvCache> create(Device& device, const ModelConfig& config, DType dtype,
                                 int64_t num_blocks, int64_t block_size);
 
+  // Block `destination` becomes what block `source` is, in all layers.
+  void copy_block(Device& device, int64_t destination, int64_t source) const;
+
   const ops::PagedKv& layer(int64_t index) const { return layers_[index]; }
   int64_t num_blocks() const { return layers_[0].num_blocks; }
   int64_t block_size() const { return layers_[0].block_size; }

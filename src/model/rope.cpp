@@ -41,9 +41,9 @@ double yarn_ramp(int64_t i, const RopeParameters& rope, int64_t rotary_dim) {
   return std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
-double dynamic_theta(const RopeParameters& rope, int64_t rotary_dim, int64_t max_tokens) {
+double dynamic_theta(const RopeParameters& rope, int64_t rotary_dim, int64_t variant) {
   const double original = rope.original_max_position_embeddings;
-  const double length = std::max(static_cast<double>(max_tokens), original);
+  const double length = std::max(static_cast<double>(variant), original);
   const auto dim = static_cast<double>(rotary_dim);
   return rope.rope_theta *
          std::pow(rope.factor * length / original - (rope.factor - 1), dim / (dim - 2));
@@ -51,10 +51,15 @@ double dynamic_theta(const RopeParameters& rope, int64_t rotary_dim, int64_t max
 
 }  // namespace
 
-std::vector<float> rope_inv_freq(const RopeParameters& rope, int64_t rotary_dim,
-                                 int64_t max_tokens) {
+int64_t rope_variant(const RopeParameters& rope, int64_t max_tokens) {
+  if (!rope.depends_on_length()) return 0;
+  if (static_cast<double>(max_tokens) <= rope.original_max_position_embeddings) return 0;
+  return rope.rope_type == RopeType::kDynamic ? max_tokens : 1;
+}
+
+std::vector<float> rope_inv_freq(const RopeParameters& rope, int64_t rotary_dim, int64_t variant) {
   const double theta = rope.rope_type == RopeType::kDynamic
-                           ? dynamic_theta(rope, rotary_dim, max_tokens)
+                           ? dynamic_theta(rope, rotary_dim, variant)
                            : rope.rope_theta;
   std::vector<float> inv_freq(rotary_dim / 2);
   for (int64_t i = 0; i < rotary_dim / 2; ++i) {
@@ -62,7 +67,9 @@ std::vector<float> rope_inv_freq(const RopeParameters& rope, int64_t rotary_dim,
     switch (rope.rope_type) {
       case RopeType::kDefault:
       case RopeType::kDynamic:
-      case RopeType::kFactors:
+        break;
+      case RopeType::kLongrope:
+        freq /= variant == 0 ? rope.short_factor[i] : rope.long_factor[i];
         break;
       case RopeType::kLinear:
         freq /= rope.factor;
@@ -86,6 +93,11 @@ double yarn_attention_factor(double factor, double mscale, double mscale_all_dim
     return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0;
   };
   return mscale > 0 && mscale_all_dim > 0 ? scale(mscale) / scale(mscale_all_dim) : scale(1);
+}
+
+double longrope_attention_factor(double factor, double original_max_position_embeddings) {
+  if (factor <= 1 || original_max_position_embeddings <= 1) return 1;
+  return std::sqrt(1 + std::log(factor) / std::log(original_max_position_embeddings));
 }
 
 }  // namespace octavo::model

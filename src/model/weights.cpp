@@ -1,17 +1,19 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/log.h"
 #include "model/tensor_names.h"
 #include "ops/decode_row.h"
 
 namespace octavo::model {
 namespace {
 
-// Where row `row` of the result comes from in the file. The converter of GGUF files moved row
-// p * (d/2) + i of a head to 2i + p.
+// Where row `row` of the result comes from in the file: row p * (d/2) + i of a head lies at 2i + p.
 int64_t source_row(int64_t row, const RowOrder& order) {
   if (!order.adjacent_pairs) return row;
   const int64_t half = order.head_dim / 2;
@@ -19,34 +21,87 @@ int64_t source_row(int64_t row, const RowOrder& order) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-// The same matrix in memory of its own, rows moved whole: blocks run along a row and stay intact.
+// A matrix in memory of its own.
+struct OwnedMatrix {
+  OwnedMatrix(const Tensor& like, DType dtype, int64_t rows, int64_t cols)
+      : bytes(std::make_shared<std::vector<std::byte>>(rows * dtype_bytes(dtype, cols))),
+        tensor{like.name, dtype, {rows, cols}, bytes->data(), bytes} {}
+
+  std::shared_ptr<std::vector<std::byte>> bytes;
+  Tensor tensor;
+};
+
+// The same matrix, rows moved whole: blocks run along a row and stay intact.
 Tensor reorder_rows(const Tensor& tensor, const RowOrder& order) {
-  const int64_t rows = tensor.shape[0];
-  const int64_t row_bytes = tensor.size_bytes() / rows;
-  auto memory = std::make_shared<std::vector<std::byte>>(tensor.size_bytes());
-  for (int64_t row = 0; row < rows; ++row) {
-    std::memcpy(memory->data() + row * row_bytes, tensor.data + source_row(row, order) * row_bytes,
-                row_bytes);
+  const OwnedMatrix result(tensor, tensor.dtype, tensor.shape[0], tensor.shape[1]);
+  const int64_t row_bytes = dtype_bytes(tensor.dtype, tensor.shape[1]);
+  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
+    std::memcpy(result.bytes->data() + row * row_bytes,
+                tensor.data + source_row(row, order) * row_bytes, row_bytes);
   }
-  return {tensor.name, tensor.dtype, tensor.shape, memory->data(), memory};
+  return result.tensor;
+}
+
+// Rows [begin, begin + rows) of a matrix or of a stack of them, `cols` values each.
+Tensor slice_rows(const Tensor& tensor, int64_t begin, int64_t rows, int64_t cols) {
+  const int64_t row_bytes = dtype_bytes(tensor.dtype, cols);
+  return {tensor.name, tensor.dtype, {rows, cols}, tensor.data + begin * row_bytes, tensor.owner};
+}
+
+// dst[c, r] = src[r, c], in squares that stay in the cache; `T` has a value's size.
+template <typename T>
+void transpose(T* dst, const T* src, int64_t rows, int64_t cols, int64_t src_stride) {
+  constexpr int64_t kSquare = 32;
+  for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
+    for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
+      for (int64_t c = c0; c < std::min(c0 + kSquare, cols); ++c) {
+        for (int64_t r = r0; r < std::min(r0 + kSquare, rows); ++r) {
+          dst[c * rows + r] = src[r * src_stride + c];
+        }
+      }
+    }
+  }
+}
+
+// Columns [begin, begin + rows) of the `cols` rows at `src`, as a matrix [rows, cols].
+Tensor transposed_columns(const Tensor& tensor, const std::byte* src, int64_t begin, int64_t rows,
+                          int64_t cols, int64_t stride) {
+  const OwnedMatrix result(tensor, tensor.dtype, rows, cols);
+  void* dst = result.bytes->data();
+  if (dtype_traits(tensor.dtype).block_bytes == 4) {
+    transpose(static_cast<uint32_t*>(dst), reinterpret_cast<const uint32_t*>(src) + begin, cols,
+              rows, stride);
+  } else {
+    transpose(static_cast<uint16_t*>(dst), reinterpret_cast<const uint16_t*>(src) + begin, cols,
+              rows, stride);
+  }
+  return result.tensor;
 }
 
 }  // namespace
 
-WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops& ops,
-                           Device& device, LoadProgress progress, LoadMode mode)
+WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
+                           const ops::Ops& ops, Device& device, LoadProgress progress,
+                           LoadMode mode)
     : checkpoint_(checkpoint),
+      config_(config),
+      architecture_(*find_hf_architecture(config.architecture)),
       ops_(ops),
       device_(device),
       progress_(std::move(progress)),
       mode_(mode) {}
 
+std::string WeightLoader::file_name(std::string_view hf_name) const {
+  if (is_gguf()) return gguf_tensor_name(hf_name, config_.traits.norms);
+  return format("{}{}", architecture_.text_prefix, hf_name);
+}
+
 bool WeightLoader::has(std::string_view hf_name) const {
-  return checkpoint_.find(file_tensor_name(checkpoint_.format_name(), hf_name)) != nullptr;
+  return checkpoint_.find(file_name(hf_name)) != nullptr;
 }
 
 Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) {
-  const std::string name = file_tensor_name(checkpoint_.format_name(), hf_name);
+  const std::string name = file_name(hf_name);
   const formats::TensorInfo* info = checkpoint_.find(name);
   if (info == nullptr) {
     return data_loss(format("{}: tensor '{}' is missing", checkpoint_.path(), name));
@@ -54,6 +109,12 @@ Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) 
   if (info->shape != shape) {
     return data_loss(format("{}: tensor '{}' has shape {}, which must be {}", checkpoint_.path(),
                             name, shape_string(info->shape), shape_string(shape)));
+  }
+  const DTypeTraits& traits = dtype_traits(info->dtype);
+  if (shape.back() % traits.block_size != 0) {
+    return data_loss(format("{}: tensor '{}': rows of {} values are not whole blocks of {} ({})",
+                            checkpoint_.path(), name, shape.back(), traits.block_size,
+                            traits.name));
   }
   const bool first_use = taken_.insert(name).second;
   OCTAVO_CHECK(first_use);
@@ -63,10 +124,7 @@ Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) 
   return checkpoint_.tensor(*info);
 }
 
-Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
-                                         RowOrder order) {
-  Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
-  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
+Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
   auto weight = ops_.pack_weight(ops_, device_, tensor);
   if (!weight.ok()) {
     return Status(weight.status().code(),
@@ -75,10 +133,81 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
   return weight;
 }
 
+Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
+                                         RowOrder order) {
+  Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
+  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
+  return pack(tensor);
+}
+
+Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,
+                                               int64_t cols) {
+  const Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
+  const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
+  if (decode == nullptr) {
+    return unsupported(format("{}: tensor '{}' is a matrix of {}", checkpoint_.path(), tensor.name,
+                              dtype_traits(tensor.dtype).name));
+  }
+  const OwnedMatrix result(tensor, DType::kF32, rows, cols);
+  decode(tensor.data, reinterpret_cast<float*>(result.bytes->data()), rows * cols);
+  return pack(result.tensor);
+}
+
+Result<std::vector<ops::Weight>> WeightLoader::matrix_parts(std::string_view hf_name,
+                                                            std::span<const int64_t> rows,
+                                                            int64_t cols) {
+  int64_t total = 0;
+  for (const int64_t part : rows) total += part;
+  const Tensor tensor = OCTAVO_TRY(take(hf_name, {total, cols}));
+  std::vector<ops::Weight> parts;
+  int64_t begin = 0;
+  for (const int64_t part : rows) {
+    parts.push_back(OCTAVO_TRY(pack(slice_rows(tensor, begin, part, cols))));
+    begin += part;
+  }
+  return parts;
+}
+
+Result<std::vector<ops::Weight>> WeightLoader::matrix_stack(std::string_view hf_name, int64_t count,
+                                                            int64_t rows, int64_t cols) {
+  const Tensor tensor = OCTAVO_TRY(take(hf_name, {count, rows, cols}));
+  std::vector<ops::Weight> stack;
+  for (int64_t i = 0; i < count; ++i) {
+    stack.push_back(OCTAVO_TRY(pack(slice_rows(tensor, i * rows, rows, cols))));
+  }
+  return stack;
+}
+
+Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
+    std::string_view hf_name, int64_t count, std::span<const int64_t> rows, int64_t cols) {
+  int64_t total = 0;
+  for (const int64_t part : rows) total += part;
+  const Tensor tensor = OCTAVO_TRY(take(hf_name, {count, cols, total}));
+  const DTypeTraits& traits = dtype_traits(tensor.dtype);
+  if (traits.quantized || (traits.block_bytes != 2 && traits.block_bytes != 4)) {
+    return unsupported(format("{}: tensor '{}' is transposed and of type {}", checkpoint_.path(),
+                              tensor.name, traits.name));
+  }
+  std::vector<std::vector<ops::Weight>> stacks(rows.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* src = tensor.data + dtype_bytes(tensor.dtype, i * cols * total);
+    int64_t begin = 0;
+    for (size_t part = 0; part < rows.size(); ++part) {
+      const Tensor matrix =
+          mode_ == LoadMode::kCompute
+              ? transposed_columns(tensor, src, begin, rows[part], cols, total)
+              : Tensor{tensor.name, tensor.dtype, {rows[part], cols}, src, tensor.owner};
+      stacks[part].push_back(OCTAVO_TRY(pack(matrix)));
+      begin += rows[part];
+    }
+  }
+  return stacks;
+}
+
 Result<std::vector<float>> WeightLoader::host_vector(std::string_view hf_name, int64_t count) {
   const Tensor tensor = OCTAVO_TRY(take(hf_name, {count}));
   const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
-  if (decode == nullptr || count % dtype_traits(tensor.dtype).block_size != 0) {
+  if (decode == nullptr) {
     return unsupported(format("{}: tensor '{}' is a vector of {}", checkpoint_.path(), tensor.name,
                               dtype_traits(tensor.dtype).name));
   }
@@ -101,6 +230,14 @@ Result<Buffer> WeightLoader::optional_vector(std::string_view hf_name, int64_t c
   return vector(hf_name, count, order);
 }
 
+Result<Buffer> WeightLoader::norm(std::string_view hf_name, int64_t count) {
+  std::vector<float> values = OCTAVO_TRY(host_vector(hf_name, count));
+  if (config_.traits.norms_plus_one) {
+    for (float& value : values) value += 1;
+  }
+  return upload(values, hf_name);
+}
+
 Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::string_view what) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   Buffer buffer = OCTAVO_TRY(device_.allocate(bytes, what));
@@ -108,16 +245,50 @@ Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::strin
   return buffer;
 }
 
+// Why a tensor that nobody took may stay behind; "" where it may not. Of a part of the model that
+// is not run: its prefix.
+std::string_view WeightLoader::why_redundant(std::string_view name) const {
+  if (is_gguf()) return "";
+  for (const std::string_view prefix : architecture_.skipped) {
+    if (!prefix.empty() && name.starts_with(prefix)) return prefix;
+  }
+  if (name.ends_with(".rotary_emb.inv_freq")) return "frequencies, which are computed";
+  if (config_.tie_word_embeddings && name == file_name("lm_head.weight")) {
+    return "a head that repeats the embedding";
+  }
+  return "";
+}
+
 Status WeightLoader::finish() const {
-  int64_t left = 0;
-  std::string first;
+  std::map<std::string_view, int64_t> redundant;
+  int64_t num_unknown = 0;
+  std::string first_unknown;
   for (const formats::TensorInfo& info : checkpoint_.tensors()) {
     if (taken_.contains(info.name)) continue;
-    if (left++ == 0) first = info.name;
+    const std::string_view why = why_redundant(info.name);
+    if (!why.empty()) {
+      ++redundant[why];
+    } else if (num_unknown++ == 0) {
+      first_unknown = info.name;
+    }
   }
-  if (left == 0) return {};
-  return data_loss(format("{}: {} tensor{} that this architecture does not use, first '{}'",
-                          checkpoint_.path(), left, left == 1 ? "" : "s", first));
+  if (num_unknown > 0) {
+    return data_loss(format("{}: {} tensor{} that this architecture does not use, first '{}'",
+                            checkpoint_.path(), num_unknown, num_unknown == 1 ? "" : "s",
+                            first_unknown));
+  }
+  if (redundant.empty()) return {};
+  // That a part of the model is missing is for everybody to know, a repeated matrix is not.
+  LogLevel level = LogLevel::kInfo;
+  std::string list;
+  for (const auto& [why, count] : redundant) {
+    const bool part = why.ends_with('.');
+    if (part) level = LogLevel::kWarning;
+    list += format("{}{} {}{}{}", list.empty() ? "" : ", ", count, part ? "of the part '" : "(",
+                   why, part ? "'" : ")");
+  }
+  log_line(level, format("{}: tensors that are not used: {}", checkpoint_.path(), list));
+  return {};
 }
 
 }  // namespace octavo::model

@@ -4,10 +4,13 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/checkpoint.h"
+#include "model/architectures.h"
 #include "model/causal_lm.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
@@ -23,20 +26,40 @@ struct RowOrder {
   int64_t head_dim = 0;
 };
 
-// kMeasure: checks and counts everything, but rows stay in the file's order, so that no matrix is
-// read. The model cannot compute.
+// kMeasure: checks and counts everything, but matrices stay as they lie in the file, so that none
+// is read. The model cannot compute.
 enum class LoadMode { kCompute, kMeasure };
 
 class WeightLoader {
  public:
-  WeightLoader(const formats::Checkpoint& checkpoint, const ops::Ops& ops, Device& device,
-               LoadProgress progress, LoadMode mode = LoadMode::kCompute);
+  WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
+               const ops::Ops& ops, Device& device, LoadProgress progress,
+               LoadMode mode = LoadMode::kCompute);
 
+  bool is_gguf() const { return checkpoint_.format_name() == "gguf"; }
   bool has(std::string_view hf_name) const;
 
   // A matrix [rows, cols], packed for the backend.
   Result<ops::Weight> matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                              RowOrder order = {});
+
+  // The same, decoded to kF32 first: for small matrices whose rounding would show.
+  Result<ops::Weight> float_matrix(std::string_view hf_name, int64_t rows, int64_t cols);
+
+  // One matrix [sum of rows, cols] as several that lie in it one above the other.
+  Result<std::vector<ops::Weight>> matrix_parts(std::string_view hf_name,
+                                                std::span<const int64_t> rows, int64_t cols);
+
+  // One tensor [count, rows, cols] as `count` matrices.
+  Result<std::vector<ops::Weight>> matrix_stack(std::string_view hf_name, int64_t count,
+                                                int64_t rows, int64_t cols);
+
+  // One tensor [count, cols, sum of rows], of matrices that lie transposed, as a stack of each
+  // part. Takes memory of its own, where the others are views.
+  Result<std::vector<std::vector<ops::Weight>>> transposed_stack(std::string_view hf_name,
+                                                                 int64_t count,
+                                                                 std::span<const int64_t> rows,
+                                                                 int64_t cols);
 
   // A vector of `count` values as kF32 in device memory.
   Result<Buffer> vector(std::string_view hf_name, int64_t count, RowOrder order = {});
@@ -44,25 +67,35 @@ class WeightLoader {
   // The same, or an empty buffer where the checkpoint has no such tensor.
   Result<Buffer> optional_vector(std::string_view hf_name, int64_t count, RowOrder order = {});
 
+  // What a norm multiplies by.
+  Result<Buffer> norm(std::string_view hf_name, int64_t count);
+
   // A vector for the host, e.g. frequencies that a table is computed from.
   Result<std::vector<float>> host_vector(std::string_view hf_name, int64_t count);
 
   // Copies host floats to the device.
   Result<Buffer> upload(const std::vector<float>& values, std::string_view what);
 
-  // After everything was taken: a tensor that is left over is an error.
+  // After everything was taken: what is left over must be known to be redundant, which one line in
+  // the log says; any other tensor is an error.
   Status finish() const;
 
   // Counts of what was taken so far; decode_bytes is the architecture's to set.
   const WeightTotals& totals() const { return totals_; }
 
+  const std::string& path() const { return checkpoint_.path(); }
   Device& device() const { return device_; }
   const ops::Ops& ops() const { return ops_; }
 
  private:
+  std::string file_name(std::string_view hf_name) const;
   Result<Tensor> take(std::string_view hf_name, const Shape& shape);
+  Result<ops::Weight> pack(const Tensor& tensor) const;
+  std::string_view why_redundant(std::string_view name) const;
 
   const formats::Checkpoint& checkpoint_;
+  const ModelConfig& config_;
+  const Architecture& architecture_;
   const ops::Ops& ops_;
   Device& device_;
   LoadProgress progress_;

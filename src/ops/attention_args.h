@@ -10,6 +10,7 @@
 // may hold anything, NaN included.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/mat.h"
@@ -40,10 +41,11 @@ struct SequenceBatch {
   const int32_t* positions = nullptr;     // [num_tokens]
 };
 
-// out[t, h, :] = softmax(scale * q[t, h, :] · K[h / group]ᵀ over positions 0 .. positions[t]) · V.
-// q, out: [num_tokens, num_heads * head_dim], kF32. Keys are reduced in tiles of 256 absolute
+// out[t, h, :] = softmax(softcap(scale * q[t, h, :] · K[h / group]ᵀ) over the visible positions) ·
+// V. q, out: [num_tokens, num_heads * head_dim], kF32. Keys are reduced in tiles of 256 absolute
 // positions merged left to right, so that the result for a row depends on nothing else in the
-// batch.
+// batch. The row at position p sees the positions first_visible(p) .. p; keys and values before
+// those of all rows of a sequence are not read, nor are their entries of the block table.
 struct AttentionArgs {
   Mat out;
   Mat q;
@@ -51,6 +53,16 @@ struct AttentionArgs {
   SequenceBatch batch;
   int64_t num_heads = 0;  // a multiple of kv.num_kv_heads
   float scale = 1.0f;     // usually head_dim^-0.5
+  int64_t window = 0;     // > 0: only the last `window` positions, its own included
+  int64_t chunk = 0;      // > 0: only positions of its own chunk, p / chunk
+  float softcap = 0;      // > 0: a score s becomes softcap * tanh(s / softcap)
+
+  int64_t first_visible(int64_t position) const {
+    int64_t first = 0;
+    if (window > 0) first = std::max(first, position - window + 1);
+    if (chunk > 0) first = std::max(first, position / chunk * chunk);
+    return first;
+  }
 };
 inline constexpr int64_t kAttentionTile = 256;
 

@@ -1,7 +1,7 @@
-// The block types of GGUF: 32 values that share a scale `d` and, for the _1 types, a minimum `m`
-// (both IEEE half). The low nibble of qs[j] belongs to value j, the high one to value j + 16; qh
-// holds the fifth bits, bit j of the little-endian 32-bit word to value j. Plain structs only: also
-// included by files compiled for wider instruction sets.
+// The block types of GGUF whose blocks are 32 values that share a scale `d` and, for the _1 types,
+// a minimum `m` (both IEEE half). The low nibble of qs[j] belongs to value j, the high one to value
+// j + 16; qh holds the fifth bits, bit j of the little-endian 32-bit word to value j. Plain structs
+// only: also included by files compiled for wider instruction sets.
 #pragma once
 
 #include <stdint.h>
@@ -44,7 +44,24 @@ struct BlockQ8_0 {
   int8_t qs[32];
 };
 
+// value = d * level of the code
+constexpr int8_t kIQ4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
+struct BlockIQ4_NL {
+  uint16_t d;
+  uint8_t qs[16];
+};
+
+// value = 2^(e - 128) * level of the code: the E2M1 numbers of the OCP microscaling formats,
+// doubled
+constexpr int8_t kMXFP4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+struct BlockMXFP4 {
+  uint8_t e;
+  uint8_t qs[16];
+};
+
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 &&
-              sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34);
+              sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(BlockIQ4_NL) == 18 &&
+              sizeof(BlockMXFP4) == 17);
 
 }  // namespace octavo::ops

@@ -1,8 +1,10 @@
 #include "ops/decode_row.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "ops/blocks.h"
+#include "ops/k_values.h"
 #include "tensor/float16.h"
 
 namespace octavo::ops {
@@ -39,13 +41,13 @@ uint32_t fifth_bits(const uint8_t (&qh)[4]) {
 }
 
 void decode_block(const BlockQ4_0& b, float* dst) {
-  decode_nibbles<8>(dst, b.qs, 0, fp16_to_float(b.d), 0);
+  decode_nibbles<8>(dst, b.qs, 0, fp16_to_float(b.d), kNoMin);
 }
 void decode_block(const BlockQ4_1& b, float* dst) {
   decode_nibbles<0>(dst, b.qs, 0, fp16_to_float(b.d), fp16_to_float(b.m));
 }
 void decode_block(const BlockQ5_0& b, float* dst) {
-  decode_nibbles<16>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), 0);
+  decode_nibbles<16>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), kNoMin);
 }
 void decode_block(const BlockQ5_1& b, float* dst) {
   decode_nibbles<0>(dst, b.qs, fifth_bits(b.qh), fp16_to_float(b.d), fp16_to_float(b.m));
@@ -53,6 +55,19 @@ void decode_block(const BlockQ5_1& b, float* dst) {
 void decode_block(const BlockQ8_0& b, float* dst) {
   const float d = fp16_to_float(b.d);
   for (int j = 0; j < kBlockValues; ++j) dst[j] = static_cast<float>(b.qs[j]) * d;
+}
+
+void decode_levels(float* dst, const uint8_t* qs, const int8_t* levels, float d) {
+  for (int j = 0; j < 16; ++j) {
+    dst[j] = static_cast<float>(levels[qs[j] & 15]) * d;
+    dst[j + 16] = static_cast<float>(levels[qs[j] >> 4]) * d;
+  }
+}
+void decode_block(const BlockIQ4_NL& b, float* dst) {
+  decode_levels(dst, b.qs, kIQ4Levels, fp16_to_float(b.d));
+}
+void decode_block(const BlockMXFP4& b, float* dst) {
+  decode_levels(dst, b.qs, kMXFP4Levels, std::ldexp(1.0f, b.e - 128));
 }
 
 template <typename Block>
@@ -64,10 +79,35 @@ void decode_blocks(const std::byte* src, float* dst, int64_t count) {
   }
 }
 
+template <typename Block>
+void unpack_k_blocks(KValues* dst, const std::byte* src, int64_t blocks) {
+  for (int64_t i = 0; i < blocks; ++i) {
+    Block block;
+    std::memcpy(&block, src + i * sizeof(Block), sizeof(Block));
+    unpack_block(dst[i], block);
+  }
+}
+
+template <typename Block>
+void decode_k_blocks(const std::byte* src, float* dst, int64_t count) {
+  KValues k;
+  for (int64_t i = 0; i < count / kKBlockValues; ++i, dst += kKBlockValues) {
+    unpack_k_blocks<Block>(&k, src + i * sizeof(Block), 1);
+    for (int j = 0; j < kKBlockValues; ++j) {
+      dst[j] = static_cast<float>(k.codes[j]) * k.d[j / 16] + k.m[j / 16];
+    }
+  }
+}
+
 struct Row {
   DType dtype;
   DecodeRowFn decode;
+  UnpackRowFn unpack = nullptr;
 };
+template <typename Block>
+constexpr Row k_row(DType dtype) {
+  return {dtype, decode_k_blocks<Block>, unpack_k_blocks<Block>};
+}
 constexpr Row kTable[] = {
     {DType::kF32, decode_f32},
     {DType::kF16, decode_16bit<fp16_to_float>},
@@ -77,6 +117,23 @@ constexpr Row kTable[] = {
     {DType::kQ5_0, decode_blocks<BlockQ5_0>},
     {DType::kQ5_1, decode_blocks<BlockQ5_1>},
     {DType::kQ8_0, decode_blocks<BlockQ8_0>},
+    k_row<BlockQ2_K>(DType::kQ2_K),
+    k_row<BlockQ3_K>(DType::kQ3_K),
+    k_row<BlockQ4_K>(DType::kQ4_K),
+    k_row<BlockQ5_K>(DType::kQ5_K),
+    k_row<BlockQ6_K>(DType::kQ6_K),
+    {DType::kIQ4_NL, decode_blocks<BlockIQ4_NL>},
+    k_row<BlockIQ4_XS>(DType::kIQ4_XS),
+    {DType::kMXFP4, decode_blocks<BlockMXFP4>},
+    k_row<BlockIQ3_S>(DType::kIQ3_S),
+    k_row<BlockIQ3_XXS>(DType::kIQ3_XXS),
+    k_row<BlockIQ2_S>(DType::kIQ2_S),
+    k_row<BlockIQ2_XS>(DType::kIQ2_XS),
+    k_row<BlockIQ2_XXS>(DType::kIQ2_XXS),
+    k_row<BlockIQ1_M>(DType::kIQ1_M),
+    k_row<BlockIQ1_S>(DType::kIQ1_S),
+    k_row<BlockTQ2_0>(DType::kTQ2_0),
+    k_row<BlockTQ1_0>(DType::kTQ1_0),
 };
 
 }  // namespace
@@ -84,6 +141,13 @@ constexpr Row kTable[] = {
 DecodeRowFn decode_row_fn(DType dtype) {
   for (const Row& row : kTable) {
     if (row.dtype == dtype) return row.decode;
+  }
+  return nullptr;
+}
+
+UnpackRowFn unpack_row_fn(DType dtype) {
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return row.unpack;
   }
   return nullptr;
 }

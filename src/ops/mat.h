@@ -31,6 +31,12 @@ struct Mat {
   // The first `r` rows.
   Mat top(int64_t r) const { return {data, dtype, r, cols, stride}; }
 
+  // Rows [begin, begin + r).
+  Mat row_range(int64_t begin, int64_t r) const {
+    auto* bytes = static_cast<char*>(data) + dtype_bytes(dtype, begin * stride);
+    return {bytes, dtype, r, cols, stride};
+  }
+
   // Columns [begin, begin + c) of every row.
   Mat columns(int64_t begin, int64_t c) const {
     auto* bytes = static_cast<char*>(data) + dtype_bytes(dtype, begin);

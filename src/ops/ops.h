@@ -13,6 +13,7 @@
 #include "octavo/status.h"
 #include "ops/attention_args.h"
 #include "ops/mat.h"
+#include "ops/moe_args.h"
 #include "ops/weight.h"
 #include "tensor/tensor.h"
 
@@ -30,11 +31,12 @@ struct ExecContext {
   int64_t workspace_bytes = 0;
 };
 
-// out[t, :] = table[token_ids[t], :]. out: [num_tokens, table.cols]; ids are in range.
+// out[t, :] = scale * table[token_ids[t], :]. out: [num_tokens, table.cols]; ids are in range.
 struct EmbedArgs {
   Mat out;
   const Weight* table = nullptr;       // [vocab_size, hidden_size]
   const int32_t* token_ids = nullptr;  // [num_tokens]
+  float scale = 1.0f;
 };
 
 // out = x / sqrt(mean(x^2) + eps) * weight, by row. out may be x. (Zhang and Sennrich, 2019)
@@ -55,21 +57,42 @@ struct LinearArgs {
 
 // Rotates pairs (i, i + rotary_dim/2) of every head in place: the rotate-half order, also for
 // weights whose file uses adjacent pairs (they are reordered at load). angle(t, i) = positions[t] *
-// inv_freq[i]; cos and sin are multiplied by attention_factor.
+// inv_freq[variants[t], i]; cos and sin are multiplied by attention_factor.
 struct RopeArgs {
   Mat x;                               // [num_tokens, num_heads * head_dim]
   const int32_t* positions = nullptr;  // [num_tokens]
-  const float* inv_freq = nullptr;     // [rotary_dim / 2]
+  const float* inv_freq = nullptr;     // [num_variants, rotary_dim / 2]
   int64_t head_dim = 0;
   int64_t rotary_dim = 0;  // <= head_dim, even; the rest of a head is left as it is
   float attention_factor = 1.0f;
+  const int32_t* variants = nullptr;  // [num_tokens]; null: variant 0 for all
 };
 
-// out = silu(gate) * up, silu(z) = z / (1 + exp(-z)). out may be gate.
-struct SiluMulArgs {
+// x[t, :] *= 1 + attn_scale * ln(1 + floor((positions[t] + 1) / floor_scale)): the temperature of
+// attention that Llama 4 lets grow with the position in layers without rotation.
+struct ScaleQueriesArgs {
+  Mat x;                               // [num_tokens, num_heads * head_dim]
+  const int32_t* positions = nullptr;  // [num_tokens]
+  float attn_scale = 0;
+  float floor_scale = 1;
+};
+
+// Of a gated MLP: silu(z) = z / (1 + exp(-z)), gelu_tanh(z) = z / (1 + exp(-2u)) with
+// u = sqrt(2 / pi) * (z + 0.044715 z^3). (Hendrycks and Gimpel, 2016)
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+// out = activation(gate) * up. out may be gate.
+struct ActivationMulArgs {
   Mat out;   // [n, d]
   Mat gate;  // [n, d]
   Mat up;    // [n, d]
+  Activation activation = Activation::kSilu;
+};
+
+// x = cap * tanh(x / cap)
+struct SoftcapArgs {
+  Mat x;
+  float cap = 0;
 };
 
 // out += x
@@ -78,20 +101,25 @@ struct AddArgs {
   Mat x;
 };
 
-// out[i, :] = x[row_ids[i], :]
+// out[i, :] = scales[i] * x[row_ids[i], :]
 struct GatherRowsArgs {
   Mat out;
   Mat x;
   const int32_t* row_ids = nullptr;  // [out.rows]
+  const float* scales = nullptr;     // [out.rows]; null: as they are
 };
 
 // Composite operations: the boundaries at which a backend may fuse. The default of each is the
 // sequence of primitives in composite.cpp.
 
-// normed = rms_norm(x); q, k, v = linear(normed); rope(q), rope(k); write_kv(k, v).
+// Over how many values queries and keys are normalised by themselves, before they are rotated.
+enum class QkNorm : uint8_t { kNone, kPerHead, kAllHeads };
+
+// normed = rms_norm(x); q, k, v = linear(normed); q, k = rms_norm(q), rms_norm(k); rope(q),
+// rope(k); scale_queries(q); write_kv(k, v).
 struct NormQkvRopeWriteArgs {
   Mat x;                               // [n, hidden_size]
-  const float* norm_weight = nullptr;  // [hidden_size]
+  const float* norm_weight = nullptr;  // [hidden_size]; null: the projections read x
   float eps = 1e-5f;
   const Weight* q_proj = nullptr;
   const Weight* k_proj = nullptr;
@@ -99,30 +127,38 @@ struct NormQkvRopeWriteArgs {
   const float* q_bias = nullptr;  // or null, as k_bias and v_bias
   const float* k_bias = nullptr;
   const float* v_bias = nullptr;
-  const float* inv_freq = nullptr;  // [rotary_dim / 2]
-  int64_t rotary_dim = 0;
+  QkNorm qk_norm = QkNorm::kNone;
+  const float* q_norm_weight = nullptr;  // [head_dim] or [num_heads * head_dim]
+  const float* k_norm_weight = nullptr;  // [head_dim] or [num_kv_heads * head_dim]
+  const float* inv_freq = nullptr;       // as in RopeArgs
+  const int32_t* rope_variants = nullptr;
+  int64_t rotary_dim = 0;  // 0: no rotation
   float attention_factor = 1.0f;
+  float query_attn_scale = 0;  // as in ScaleQueriesArgs; 0: queries are left as they are
+  float query_floor_scale = 1;
   PagedKv kv;
   SequenceBatch batch;
-  Mat q;       // out: [n, num_heads * head_dim]
+  Mat q;       // out: [n, num_heads * head_dim], without gaps
   Mat normed;  // scratch: [n, hidden_size]
-  Mat k;       // scratch: [n, num_kv_heads * head_dim]
+  Mat k;       // scratch: [n, num_kv_heads * head_dim], without gaps
   Mat v;       // scratch: same
 };
 
-// x += linear(y)
+// x += rms_norm(linear(y))
 struct LinearResidualArgs {
   Mat x;  // [n, w.rows]
   Mat y;  // [n, w.cols]
   const Weight* w = nullptr;
   const float* bias = nullptr;
-  Mat scratch;  // [n, w.rows]
+  Mat scratch;                         // [n, w.rows]
+  const float* norm_weight = nullptr;  // [w.rows]; null: not normalised
+  float eps = 1e-5f;
 };
 
-// x += down(silu(gate(norm(x))) * up(norm(x)))
+// x += rms_norm(down(activation(gate(norm(x))) * up(norm(x))))
 struct NormGatedMlpArgs {
-  Mat x;  // [n, hidden_size]
-  const float* norm_weight = nullptr;
+  Mat x;                               // [n, hidden_size]
+  const float* norm_weight = nullptr;  // null: gate and up read x
   float eps = 1e-5f;
   const Weight* gate_proj = nullptr;
   const Weight* up_proj = nullptr;
@@ -133,9 +169,35 @@ struct NormGatedMlpArgs {
   Mat normed;  // scratch: [n, hidden_size]
   Mat gate;    // scratch: [n, intermediate_size]
   Mat up;      // scratch: [n, intermediate_size]
+  Activation activation = Activation::kSilu;
+  const float* post_norm_weight = nullptr;  // null: not normalised
 };
 
-// logits = linear(norm(x[row_ids]))
+// x += shared expert(norm(x)) + the chosen experts, weighed, of norm(x).
+struct NormMoeArgs {
+  Mat x;  // [n, hidden_size]
+  const float* norm_weight = nullptr;
+  float eps = 1e-5f;
+  const Weight* router = nullptr;  // [num_experts, hidden_size]
+  Routing routing;
+  const Weight* gate_proj = nullptr;  // [num_experts] matrices [moe_intermediate_size, hidden_size]
+  const Weight* up_proj = nullptr;    // same
+  const Weight* down_proj = nullptr;  // [num_experts] matrices [hidden_size, moe_intermediate_size]
+  const Weight* shared_gate_proj = nullptr;  // null: no shared expert
+  const Weight* shared_up_proj = nullptr;
+  const Weight* shared_down_proj = nullptr;
+  Activation activation = Activation::kSilu;
+  Mat normed;         // scratch: [n, hidden_size]
+  Mat router_logits;  // scratch: [n, num_experts]
+  ExpertPlan plan;    // scratch
+  Mat expert_x;       // scratch: [n * top_k, hidden_size]
+  Mat expert_gate;    // scratch: [n * top_k, moe_intermediate_size]
+  Mat expert_up;      // scratch: same
+  Mat shared_gate;    // scratch: [n, shared intermediate size]
+  Mat shared_up;      // scratch: same
+};
+
+// logits = softcap(linear(norm(x[row_ids])))
 struct NormLmHeadArgs {
   Mat logits;                        // [num_rows, vocab_size]
   Mat x;                             // [n, hidden_size]
@@ -143,7 +205,8 @@ struct NormLmHeadArgs {
   const float* norm_weight = nullptr;
   float eps = 1e-5f;
   const Weight* lm_head = nullptr;
-  Mat normed;  // scratch: [num_rows, hidden_size]
+  Mat normed;         // scratch: [num_rows, hidden_size]
+  float softcap = 0;  // 0: none
 };
 
 struct Ops;
@@ -160,13 +223,19 @@ struct Ops {
   OpFn<RopeArgs> rope = nullptr;
   OpFn<WriteKvArgs> write_kv = nullptr;
   OpFn<AttentionArgs> attention = nullptr;
-  OpFn<SiluMulArgs> silu_mul = nullptr;
+  OpFn<ScaleQueriesArgs> scale_queries = nullptr;
+  OpFn<ActivationMulArgs> activation_mul = nullptr;
+  OpFn<SoftcapArgs> softcap = nullptr;
   OpFn<AddArgs> add = nullptr;
   OpFn<GatherRowsArgs> gather_rows = nullptr;
+  OpFn<RouteArgs> route = nullptr;
+  OpFn<CombineExpertsArgs> combine_experts = nullptr;
 
   CompositeFn<NormQkvRopeWriteArgs> norm_qkv_rope_write = nullptr;
   CompositeFn<LinearResidualArgs> linear_residual = nullptr;
   CompositeFn<NormGatedMlpArgs> norm_gated_mlp = nullptr;
+  CompositeFn<LinearExpertsArgs> linear_experts = nullptr;
+  CompositeFn<NormMoeArgs> norm_moe = nullptr;
   CompositeFn<NormLmHeadArgs> norm_lm_head = nullptr;
 
   // Brings a matrix [rows, cols] into the layout that `linear` (and `embed`) reads; may be a view

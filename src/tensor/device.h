@@ -38,6 +38,7 @@ class Device {
 
   virtual void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) = 0;
   virtual void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) = 0;
+  virtual void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) = 0;
 };
 
 }  // namespace octavo

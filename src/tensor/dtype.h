@@ -29,8 +29,25 @@ enum class DType : uint8_t {
   kQ5_0,
   kQ5_1,
   kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kIQ3_S,
+  kIQ3_XXS,
+  kIQ2_S,
+  kIQ2_XS,
+  kIQ2_XXS,
+  kIQ1_M,
+  kIQ1_S,
+  kTQ2_0,
+  kTQ1_0,
 };
-inline constexpr int kNumDTypes = 20;
+inline constexpr int kNumDTypes = 37;
 
 struct DTypeTraits {
   std::string_view name;  // e.g. "bfloat16", "q4_1"

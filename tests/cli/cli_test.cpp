@@ -28,6 +28,7 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo("run m.gguf hi --frobnicate"), 2, "--frobnicate");
   expect_failure(octavo("run m.gguf hi --threads two"), 2, "--threads");
   expect_failure(octavo("run m.gguf hi --backend tpu"), 2, "--backend");
+  expect_failure(octavo("run m.gguf hi --attention-backend flash"), 2, "--attention-backend");
   expect_failure(octavo("run m.gguf hi --token-ids 1"), 2, "--token-ids");
   expect_failure(octavo("run m.gguf --token-ids 1,x"), 2, "'x'");
   expect_failure(octavo("run m.gguf --raw"), 2, "--raw");
@@ -160,6 +161,8 @@ TEST(Cli, DoctorNamesTheKernelSet) {
   const Outcome forced = octavo("doctor --json", "", "OCTAVO_KERNELS=generic");
   ASSERT_EQ(forced.exit_code, 0) << forced.err;
   EXPECT_EQ(parse_json(forced.out, "output").value().at("backend").at("kernels"), "generic");
+  EXPECT_EQ(parse_json(forced.out, "output").value().at("backend").at("attention"),
+            "paged (the one implementation of the backend 'cpu')");
   const Outcome plain = octavo("doctor");
   EXPECT_NE(plain.out.find("Threads"), std::string::npos);
   EXPECT_NE(plain.out.find("GPU"), std::string::npos);

@@ -2,6 +2,7 @@
 // computes for them (tests/data/goldens/README.md has the format and the tolerances).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "formats/safetensors.h"
 #include "golden/golden_json.h"
 #include "octavo/model.h"
+#include "support/gguf_from_folder.h"
 #include "support/temp_path.h"
 
 namespace octavo {
@@ -17,8 +19,12 @@ namespace {
 
 using testing::ids_of;
 
-constexpr const char* kCases[] = {"llama3_gqa", "llama_head_dim", "llama_sharded",
-                                  "llama_tied_bias"};
+constexpr const char* kCases[] = {
+    "gemma2",        "gemma3",         "llama3_gqa",    "llama4_conditional", "llama4_maverick",
+    "llama4_scout",  "llama_head_dim", "llama_sharded", "llama_tied_bias",    "mistral_window",
+    "mixtral",       "olmo2",          "phi3",          "phi3_longrope",      "qwen2",
+    "qwen3",         "qwen3_moe",      "qwen3_yarn",    "llama_dynamic",      "qwen2_window",
+    "qwen3_moe_all", "qwen3_moe_plain"};
 
 struct Arithmetic {
   const char* name;
@@ -53,8 +59,24 @@ struct Golden {
     return {};
   }
 
-  double bfloat16_rms() const {
-    return json.at("accuracy").at("bfloat16_run").at("rms").as_double();
+  // Whether another rounding leaves the same experts at a position of all_positions_prompt.
+  bool experts_are_sure(int64_t position) const {
+    for (const formats::TensorInfo& info : header.tensors) {
+      if (info.name != "router_gaps") continue;
+      for (int64_t layer = 0; layer < info.shape[0]; ++layer) {
+        if (row("router_gaps", layer)[position] < 0.1) return false;
+      }
+    }
+    return true;
+  }
+
+  bool has_experts() const {
+    return std::any_of(header.tensors.begin(), header.tensors.end(),
+                       [](const formats::TensorInfo& info) { return info.name == "router_gaps"; });
+  }
+
+  double bfloat16_run(const char* figure) const {
+    return json.at("accuracy").at("bfloat16_run").at(figure).as_double();
   }
 
   Json json;
@@ -81,7 +103,7 @@ class Checkpoints : public ::testing::TestWithParam<Parameter> {
     return std::move(*model);
   }
 
-  // Compares one row; the error's mean square over all rows is checked at the end.
+  // Compares one row; what all rows have lost is checked at the end.
   void compare(std::span<const float> actual, const std::vector<float>& expected) {
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -92,11 +114,35 @@ class Checkpoints : public ::testing::TestWithParam<Parameter> {
       }
     }
     count_ += expected.size();
+    divergences_.push_back(divergence(actual, expected));
   }
 
   double rms() const { return std::sqrt(square_sum_ / static_cast<double>(count_)); }
 
+  double median_divergence() {
+    const auto middle = divergences_.begin() + static_cast<int64_t>(divergences_.size() / 2);
+    std::nth_element(divergences_.begin(), middle, divergences_.end());
+    return *middle;
+  }
+
  private:
+  // Of the distributions that the logits mean (Kullback and Leibler, 1951).
+  static double divergence(std::span<const float> actual, const std::vector<float>& expected) {
+    double actual_sum = 0;
+    double expected_sum = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      actual_sum += std::exp(static_cast<double>(actual[i]));
+      expected_sum += std::exp(static_cast<double>(expected[i]));
+    }
+    double result = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double log_p = expected[i] - std::log(expected_sum);
+      result += std::exp(log_p) * (log_p - (actual[i] - std::log(actual_sum)));
+    }
+    return result;
+  }
+
+  std::vector<double> divergences_;
   double square_sum_ = 0;
   size_t count_ = 0;
 };
@@ -105,7 +151,8 @@ TEST_P(Checkpoints, LogitsOfEveryPromptAndPosition) {
   const Golden golden(folder());
   const auto model = load(folder());
   const JsonArray& prompts = golden.json.at("prompts").as_array();
-  for (size_t i = 0; i < prompts.size(); ++i) {
+  const bool sure = arithmetic().exact || !golden.has_experts();
+  for (size_t i = 0; sure && i < prompts.size(); ++i) {
     SCOPED_TRACE(::testing::Message() << "prompt " << i);
     const auto logits = model->logits(ids_of(prompts[i].at("ids")), LogitsPositions::kLast).value();
     compare(logits.values, golden.row("last_logits", static_cast<int64_t>(i)));
@@ -114,16 +161,28 @@ TEST_P(Checkpoints, LogitsOfEveryPromptAndPosition) {
   const auto logits = model->logits(ids_of(prompts[all].at("ids")), LogitsPositions::kAll).value();
   for (int64_t position = 0; position < logits.num_positions; ++position) {
     SCOPED_TRACE(::testing::Message() << "position " << position);
+    if (!sure && !golden.experts_are_sure(position)) continue;
     compare(std::span(logits.values).subspan(position * logits.vocab_size, logits.vocab_size),
             golden.row("all_logits", position));
   }
-  EXPECT_LE(rms(), arithmetic().exact ? 1e-4 : 2 * golden.bfloat16_rms());
+  if (arithmetic().exact) {
+    EXPECT_LE(rms(), 1e-4);
+    return;
+  }
+  EXPECT_LE(median_divergence(), 3 * golden.bfloat16_run("median_kl"));
+  // An expert that changed shows in later positions as well, so that no bound on the mean holds.
+  if (!golden.has_experts()) {
+    EXPECT_LE(rms(), 2 * golden.bfloat16_run("rms"));
+  }
 }
 
 TEST_P(Checkpoints, GreedyContinuations) {
   const Golden golden(folder());
   const auto model = load(folder());
-  const double allowed = arithmetic().exact ? 1e-3 : 6 * golden.bfloat16_rms();
+  if (!arithmetic().exact && golden.has_experts()) {
+    GTEST_SKIP() << "an expert that changes with the rounding may change any token";
+  }
+  const double allowed = arithmetic().exact ? 1e-3 : 6 * golden.bfloat16_run("rms");
   for (const Json& prompt : golden.json.at("prompts").as_array()) {
     Request request;
     request.prompt_token_ids = ids_of(prompt.at("ids"));
@@ -134,7 +193,10 @@ TEST_P(Checkpoints, GreedyContinuations) {
     for (size_t i = 0; i < expected.size(); ++i) {
       if (i < actual.size() && actual[i] == expected[i]) continue;
       ASSERT_LT(i, actual.size());
-      EXPECT_EQ(actual[i], ids_of(prompt.at("runner_up"))[i]) << "step " << i;
+      // With other roundings a third may be as close.
+      if (arithmetic().exact) {
+        EXPECT_EQ(actual[i], ids_of(prompt.at("runner_up"))[i]) << "step " << i;
+      }
       EXPECT_LT(prompt.at("margin").at(i).as_double(), allowed) << "step " << i;
       break;  // nothing after the first other token can be compared
     }
@@ -155,13 +217,44 @@ TEST_P(Checkpoints, BothSpellingsOfTheConfigAreTheSameModel) {
   EXPECT_EQ(a.values, b.values);
 }
 
+// The same models as GGUF files, where llama.cpp's format can hold them. It has no windows for
+// Llama and Qwen 2, no dense layers between Qwen's experts, one way to weigh these, and takes the
+// q/k norm of Llama 4 from the number of experts.
+constexpr const char* kGgufCases[] = {
+    "gemma2",       "gemma3",         "llama3_gqa",    "llama4_conditional",
+    "llama4_scout", "llama_head_dim", "llama_sharded", "llama_tied_bias",
+    "mixtral",      "olmo2",          "phi3",          "phi3_longrope",
+    "qwen2",        "qwen3",          "qwen3_moe_all", "qwen3_yarn"};
+
+class GgufCheckpoints : public Checkpoints {};
+
+TEST_P(GgufCheckpoints, LogitsOfEveryPrompt) {
+  const std::string path = testing::temp_path("model.gguf");
+  testing::write_gguf_from_folder(folder(), path);
+  const Golden golden(folder());
+  const auto model = load(path);
+  const JsonArray& prompts = golden.json.at("prompts").as_array();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "prompt " << i);
+    const auto logits = model->logits(ids_of(prompts[i].at("ids")), LogitsPositions::kLast).value();
+    compare(logits.values, golden.row("last_logits", static_cast<int64_t>(i)));
+  }
+  std::filesystem::remove(path);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Parameter>& row) {
+  return std::string(std::get<0>(row.param)) + "_" + std::get<1>(row.param).name;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Checkpoints,
                          ::testing::Combine(::testing::ValuesIn(kCases),
                                             ::testing::ValuesIn(kArithmetics)),
-                         [](const auto& row) {
-                           return std::string(std::get<0>(row.param)) + "_" +
-                                  std::get<1>(row.param).name;
-                         });
+                         name_of);
+// Their weights are float32, whatever the folder's are.
+INSTANTIATE_TEST_SUITE_P(All, GgufCheckpoints,
+                         ::testing::Combine(::testing::ValuesIn(kGgufCases),
+                                            ::testing::Values(kArithmetics[0], kArithmetics[1])),
+                         name_of);
 
 }  // namespace
 }  // namespace octavo

@@ -39,6 +39,8 @@ inline DecodeArgs decode_args(const AttentionInputs& inputs, const AttentionOutp
   args.k_scale = from.k_scale;
   args.v_scale = from.v_scale;
   args.scale_stride = 1;
+  args.token_scales = from.token_scales;
+  args.tree_mask = from.tree_mask;
   return args;
 }
 

@@ -45,6 +45,21 @@ std::vector<int32_t> draw_blocks(int64_t count, int64_t num_blocks, uint64_t see
   return blocks;
 }
 
+// Each query token of a sequence has an earlier one, or the sequence before, as its parent; bit j:
+// token j is an ancestor, or the token itself.
+std::vector<uint64_t> random_trees(const std::vector<int>& q_lens, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::vector<uint64_t> seen;
+  for (const int length : q_lens) {
+    const size_t first = seen.size();
+    for (size_t i = 0; i < static_cast<size_t>(length); ++i) {
+      const size_t parent = rng() % (i + 1);  // i: none
+      seen.push_back((parent < i ? seen[first + parent] : 0) | uint64_t{1} << i);
+    }
+  }
+  return seen;
+}
+
 std::string join(const std::vector<int>& values) {
   std::string text;
   for (size_t i = 0; i < values.size() && i < 8; ++i) {
@@ -59,7 +74,8 @@ std::string AttentionCase::describe() const {
   return format("q {} kv {} heads {}/{} dim {} block {} {} softcap {} window {}:{} chunk {}{}{}",
                 join(q_lens), join(kv_lens), num_heads, num_kv_heads, head_dim, block_size,
                 dtype_traits(kv_dtype).name, softcap, window_left, window_right, chunk,
-                sinks ? " sinks" : "", scales ? " scales" : "");
+                sinks ? " sinks" : "", scales ? " scales" : "") +
+         (token_scales ? " token scales" : "") + (tree ? " tree" : "");
 }
 
 AttentionInputs::AttentionInputs(const AttentionCase& shape) : shape_(shape) {
@@ -77,6 +93,9 @@ AttentionInputs::AttentionInputs(const AttentionCase& shape) : shape_(shape) {
   if (shape.scales) {
     k_scale_ = DeviceArray<float>(random_floats(shape.num_kv_heads, 0.02f, 2.0f, shape.seed + 12));
     v_scale_ = DeviceArray<float>(random_floats(shape.num_kv_heads, 0.02f, 2.0f, shape.seed + 13));
+  }
+  if (shape.tree) {
+    tree_mask_ = DeviceArray<uint64_t>(random_trees(shape.q_lens, shape.seed + 17));
   }
   fill_cache();
 }
@@ -101,6 +120,7 @@ void AttentionInputs::fill_cache() {
       next += count;
     }
     block_table_ = DeviceArray<int32_t>(table);
+    if (shape_.token_scales) fill_token_scales(table);
     slots = num_blocks_ * block_size;
   }
   const int64_t bytes = slots * shape_.num_kv_heads * dtype_bytes(shape_.kv_dtype, shape_.head_dim);
@@ -109,6 +129,28 @@ void AttentionInputs::fill_cache() {
     cache->fill_bytes(0xFF);
     fill_random_cache(args(), cache->data(), num_kv_tokens_, cu_seqlens_k_.data(),
                       shape_.seed + (cache == &k_ ? 15 : 16));
+  }
+}
+
+// From 0.0001 to 1, evenly in the logarithm; NaN in slots that hold no token.
+void AttentionInputs::fill_token_scales(const std::vector<int32_t>& table) {
+  const int block_size = shape_.block_size;
+  std::mt19937_64 rng(shape_.seed + 18);
+  for (DeviceArray<float>* scales : {&k_scale_, &v_scale_}) {
+    std::vector<float> values(static_cast<size_t>(num_blocks_ * shape_.num_kv_heads * block_size),
+                              std::nanf(""));
+    for (size_t s = 0; s < shape_.kv_lens.size(); ++s) {
+      for (int key = 0; key < shape_.kv_lens[s]; ++key) {
+        const int64_t block = table[s * static_cast<size_t>(block_table_stride_) +
+                                    static_cast<size_t>(key / block_size)];
+        for (int head = 0; head < shape_.num_kv_heads; ++head) {
+          const int64_t row = (block * shape_.num_kv_heads + head) * block_size + key % block_size;
+          values[static_cast<size_t>(row)] =
+              std::pow(10.0f, -4.0f * static_cast<float>(rng() >> 40) * 0x1.0p-24f);
+        }
+      }
+    }
+    *scales = DeviceArray<float>(values);
   }
 }
 
@@ -142,6 +184,8 @@ ReferenceAttentionArgs AttentionInputs::args() const {
   args.sinks = sinks_.data();
   args.k_scale = k_scale_.data();
   args.v_scale = v_scale_.data();
+  args.token_scales = shape_.token_scales;
+  args.tree_mask = tree_mask_.data();
   return args;
 }
 

@@ -27,6 +27,8 @@ struct AttentionCase {
   int chunk = 0;
   bool sinks = false;
   bool scales = false;         // of K and V, random by head
+  bool token_scales = false;   // of K and V, random by token and head; paged only
+  bool tree = false;           // query tokens are the nodes of a random tree
   int64_t min_num_blocks = 0;  // of the pool; its last block is always used
   uint64_t seed = 1;
 
@@ -52,6 +54,7 @@ class AttentionInputs {
 
  private:
   void fill_cache();
+  void fill_token_scales(const std::vector<int32_t>& table);
 
   AttentionCase shape_;
   int num_tokens_ = 0;
@@ -62,6 +65,7 @@ class AttentionInputs {
   DeviceArray<uint8_t> k_, v_;
   DeviceArray<int32_t> cu_seqlens_q_, cu_seqlens_k_, seq_lens_, block_table_;
   DeviceArray<float> sinks_, k_scale_, v_scale_;
+  DeviceArray<uint64_t> tree_mask_;
 };
 
 // What a kernel writes; NaN before it does.

@@ -8,6 +8,7 @@
 
 #include "tensor/float16.h"
 #include "tests/gpu/attention_harness.h"
+#include "tests/gpu/e4m3.h"
 
 namespace octavo::backends::cuda {
 namespace {
@@ -21,10 +22,8 @@ std::vector<double> download_values(const void* device, DType dtype, int64_t cou
       uint16_t bits;
       std::memcpy(&bits, bytes.data() + 2 * i, 2);
       values[i] = bf16_to_float(bits);
-    } else {  // E4M3 is half precision's upper byte with four bits of exponent: 2^8 too small
-      const uint16_t half = static_cast<uint16_t>((bytes[i] & 0x80) << 8 | (bytes[i] & 0x7F) << 7);
-      values[i] = 256.0 * fp16_to_float(half);
-      if ((bytes[i] & 0x7F) == 0x7F) values[i] = std::numeric_limits<double>::quiet_NaN();
+    } else {
+      values[i] = e4m3_to_double(bytes[i]);
     }
   }
   return values;
@@ -50,8 +49,10 @@ struct Oracle {
   std::vector<int32_t> table =
       download(args.block_table, c.kv_lens.size() * static_cast<size_t>(args.block_table_stride));
   std::vector<float> sinks = download(args.sinks, static_cast<size_t>(c.num_heads));
-  std::vector<float> k_scale = download(args.k_scale, static_cast<size_t>(c.num_kv_heads));
-  std::vector<float> v_scale = download(args.v_scale, static_cast<size_t>(c.num_kv_heads));
+  size_t num_scales = static_cast<size_t>(c.token_scales ? slots * c.num_kv_heads : c.num_kv_heads);
+  std::vector<float> k_scale = download(args.k_scale, num_scales);
+  std::vector<float> v_scale = download(args.v_scale, num_scales);
+  std::vector<uint64_t> tree = download(args.tree_mask, static_cast<size_t>(inputs.num_tokens()));
 
   size_t offset(size_t seq, int first_key, int key, int kv_head) const {
     int64_t row = int64_t{first_key + key} * c.num_kv_heads + kv_head;
@@ -63,9 +64,14 @@ struct Oracle {
     return static_cast<size_t>(row * c.head_dim);
   }
 
-  bool sees(int position, int key) const {
+  // `query`: which of its sequence's query tokens the key is; negative: none.
+  bool sees(int position, int token, int key, int query) const {
     if (c.window_left >= 0 && key < position - c.window_left) return false;
-    if (c.window_right >= 0 && key > position + c.window_right) return false;
+    if (c.tree) {
+      if (query >= 0 && (tree[static_cast<size_t>(token)] >> query & 1) == 0) return false;
+    } else if (c.window_right >= 0 && key > position + c.window_right) {
+      return false;
+    }
     return c.chunk == 0 || position < 0 || key >= position - position % c.chunk;
   }
 
@@ -78,22 +84,24 @@ struct Oracle {
                          static_cast<size_t>(c.head_dim);
     double sum = 0.0;
     for (int key = 0; key < c.kv_lens[seq]; ++key) {
-      if (!sees(position, key)) continue;
+      if (!sees(position, token, key, key - (c.kv_lens[seq] - c.q_lens[seq]))) continue;
       const size_t at = offset(seq, first_key, key, kv_head);
+      const size_t scale_at = c.token_scales ? at / static_cast<size_t>(c.head_dim) : h;
+      const bool scaled = c.scales || c.token_scales;
       double score = 0.0;
       for (size_t d = 0; d < static_cast<size_t>(c.head_dim); ++d)
         score += q[q_row + d] * k[at + d];
-      score *= static_cast<double>(args.scale) * (c.scales ? k_scale[h] : 1.0f);
+      score *= static_cast<double>(args.scale) * (scaled ? k_scale[scale_at] : 1.0f);
       if (c.softcap > 0.0f) score = c.softcap * std::tanh(score / c.softcap);
       sum += std::exp(score);
       for (size_t d = 0; d < static_cast<size_t>(c.head_dim); ++d) {
-        out[d] += std::exp(score) * v[at + d];
+        out[d] += std::exp(score) * v[at + d] * (scaled ? v_scale[scale_at] : 1.0f);
       }
     }
     if (sum == 0.0) return -std::numeric_limits<double>::infinity();
     const double total =
         sum + (c.sinks ? std::exp(static_cast<double>(sinks[static_cast<size_t>(head)])) : 0.0);
-    for (int d = 0; d < c.head_dim; ++d) out[d] *= (c.scales ? v_scale[h] : 1.0f) / total;
+    for (int d = 0; d < c.head_dim; ++d) out[d] /= total;
     return std::log(sum);
   }
 };
@@ -164,6 +172,15 @@ TEST_F(AttentionReference, AgreesWithDoublePrecision) {
   chunked.kv_dtype = DType::kF8E4M3;
   chunked.scales = true;
   expect_reference_is_right(chunked);
+  AttentionCase tree = base;
+  tree.tree = true;
+  tree.q_lens = {1, 5, 0, 3, 12};
+  tree.kv_lens = {300, 5, 7, 2, 40};
+  expect_reference_is_right(tree);
+  AttentionCase token_scales = base;
+  token_scales.kv_dtype = DType::kF8E4M3;
+  token_scales.token_scales = true;
+  expect_reference_is_right(token_scales);
 }
 
 }  // namespace

@@ -1,75 +1,13 @@
-// Paged decode attention against the fp32 reference: lengths, groups, masks, formats; and what must
-// hold bit for bit. Each property runs for Hopper's kernel and for the portable one.
-#include "backends/cuda/attention_decode.h"
-
-#include <gtest/gtest.h>
-
+// Paged decode attention against the fp32 reference: lengths, groups, masks; and what must hold bit
+// for bit. Each property runs for Hopper's kernel and for the portable one.
 #include <algorithm>
 #include <numeric>
 #include <random>
 
-#include "tests/gpu/attention_args.h"
+#include "tests/gpu/decode_fixture.h"
 
 namespace octavo::backends::cuda {
 namespace {
-
-class Workspace {
- public:
-  explicit Workspace(const DecodeArgs& args) : memory_(decode_workspace_bytes(args)) {
-    memory_.fill_bytes(0xFF);  // a plan must not count on zeros
-  }
-  void* data() const { return memory_.data(); }
-
- private:
-  DeviceArray<uint8_t> memory_;
-};
-
-class DecodeAttentionTest : public testing::TestWithParam<bool> {
- protected:
-  void SetUp() override {
-    if (GetParam() ? !has_gpu() : !has_hopper()) GTEST_SKIP() << "no such GPU here";
-  }
-
-  DecodeLaunch launch() const { return {.overlap_previous = false, .portable = GetParam()}; }
-
-  void run(const DecodeArgs& args, int times = 1) const {
-    const Workspace workspace(args);
-    ASSERT_TRUE(plan_decode(args, workspace.data(), nullptr).ok());
-    for (int i = 0; i < times; ++i) {
-      ASSERT_TRUE(decode_attention(args, workspace.data(), nullptr, launch()).ok());
-    }
-    check_cuda(cudaDeviceSynchronize(), "decode_attention");
-  }
-
-  void expect_right(const AttentionCase& shape) const {
-    const AttentionInputs inputs(shape);
-    const AttentionOutputs outputs(inputs);
-    run(decode_args(inputs, outputs), 2);  // the second launch finds the counters of the first
-    EXPECT_EQ(judge_attention(inputs, outputs), "") << shape.describe();
-  }
-
-  // Output rows of the sequences, bit for bit.
-  std::vector<uint16_t> bits(const AttentionInputs& inputs, DecodeSplits splits = {}) const {
-    const AttentionOutputs outputs(inputs);
-    DecodeArgs args = decode_args(inputs, outputs);
-    args.splits = splits;
-    run(args);
-    return outputs.download_out();
-  }
-};
-
-std::vector<int> ones(size_t count) {
-  return std::vector<int>(count, 1);
-}
-
-std::vector<int> random_lengths(int count, int low, int high, uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  std::vector<int> lengths;
-  for (int i = 0; i < count; ++i) {
-    lengths.push_back(low + static_cast<int>(rng() % static_cast<uint64_t>(high - low + 1)));
-  }
-  return lengths;
-}
 
 TEST_P(DecodeAttentionTest, Lengths) {
   for (const int length :
@@ -124,19 +62,6 @@ TEST_P(DecodeAttentionTest, BlockSizesGiveTheSameBits) {
     if (first.empty()) first = out;
     EXPECT_EQ(out, first) << "blocks of " << block_size;
   }
-}
-
-TEST_P(DecodeAttentionTest, SpeculatedTokens) {
-  for (const int tokens : {2, 3, 4, 8}) {
-    expect_right(
-        {.q_lens = std::vector<int>(6, tokens), .kv_lens = {tokens, 16, 129, 500, 5001, 20000}});
-  }
-  expect_right({.q_lens = {8, 1, 3}, .kv_lens = {1000, 2000, 3000}, .num_heads = 64});
-  expect_right({.q_lens = {8, 1},
-                .kv_lens = {300, 4000},
-                .num_heads = 8,
-                .num_kv_heads = 4,
-                .head_dim = 256});
 }
 
 TEST_P(DecodeAttentionTest, LeavesPrefillAlone) {
@@ -195,28 +120,6 @@ TEST_P(DecodeAttentionTest, SinksAndSoftcap) {
                 .head_dim = 256,
                 .softcap = 50.0f});
   expect_right({.q_lens = {1, 2, 1}, .kv_lens = {9, 700, 5000}, .softcap = 2.0f});
-}
-
-TEST_P(DecodeAttentionTest, Fp8) {
-  for (const int head_dim : {64, 128, 256}) {
-    for (const int block_size : {16, 64}) {
-      for (const int q_len : {1, 4}) {
-        expect_right({.q_lens = std::vector<int>(6, q_len),
-                      .kv_lens = {q_len, 17, 129, 1000, 4097, 20000},
-                      .head_dim = head_dim,
-                      .block_size = block_size,
-                      .kv_dtype = DType::kF8E4M3,
-                      .scales = true});
-      }
-    }
-  }
-  expect_right({.q_lens = {1, 2},
-                .kv_lens = {5000, 300},
-                .num_heads = 80,
-                .kv_dtype = DType::kF8E4M3,
-                .window_left = 1000,
-                .sinks = true,
-                .scales = true});
 }
 
 TEST_P(DecodeAttentionTest, BatchDoesNotChangeBits) {

@@ -56,7 +56,7 @@ TYPED_TEST(DecodeLayoutTest, LoadsComeInAnyOrder) {
     for (const int index : {2 * q, 2 * q + 1}) {
       for (int span = 0; span < Layout::kSpans; ++span) {
         const int row = Layout::token(1, index) * Layout::kRowBytes;
-        const int as_taken = span ^ q % Layout::kSpans;
+        const int as_taken = span ^ q % Layout::kTurns;
         EXPECT_EQ(Layout::value_offset(span, 1, index, g),
                   row + Layout::out_dim(as_taken * Layout::kSpanValues, g) * Layout::kValueBytes);
         values.insert(Layout::value_offset(span, 1, index, g));
@@ -121,7 +121,7 @@ TYPED_TEST(DecodeLayoutTest, LoadsTouchBanksEvenly) {
     for (int odd = 0; odd < 2; ++odd) {
       const auto values =
           offsets([&](int g, int q) { return Layout::value_offset(span, 1, 2 * q + odd, g); });
-      EXPECT_EQ(bank_conflicts(values, Layout::kSpanBytes), Layout::kRowBytes <= 128 ? 2 : 1);
+      EXPECT_EQ(bank_conflicts(values, Layout::kSpanBytes), Layout::kRowBytes == 256 ? 1 : 2);
     }
   }
 }

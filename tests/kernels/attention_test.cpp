@@ -27,6 +27,12 @@ struct Sequence {
   int64_t rows;
 };
 
+struct Mask {
+  int64_t window = 0;
+  int64_t chunk = 0;
+  float softcap = 0;
+};
+
 // A batch over a cache whose blocks are shuffled and whose unused slots are NaN.
 class PagedBatch {
  public:
@@ -58,8 +64,23 @@ class PagedBatch {
         PaddedMat::random(rng, cu_seqlens_.back(), heads.num_heads * heads.head_dim));
   }
 
+  // Sets what rows see, and takes from the cache and the block table what no row of a sequence
+  // does.
+  void set_mask(const Mask& mask) {
+    mask_ = mask;
+    PaddedMat none(1, 1);
+    const ops::AttentionArgs a = args(none, kv_.num_kv_heads);
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+      const int64_t first = a.first_visible(sequences_[s].length - sequences_[s].rows);
+      for (int64_t p = 0; p < first; ++p) poison(s, p);
+      for (int64_t b = 0; b < first / kv_.block_size; ++b) {
+        table_[s * table_stride_ + b] = INT32_MIN;
+      }
+    }
+  }
+
   ops::AttentionArgs args(const PaddedMat& out, int64_t num_heads) const {
-    return {out, *q_, kv_, batch(), num_heads, 0.25f};
+    return {out, *q_, kv_, batch(), num_heads, 0.25f, mask_.window, mask_.chunk, mask_.softcap};
   }
 
   // The same with only sequence `s`, and of it only rows [begin, end): what a chunk sees.
@@ -111,6 +132,16 @@ class PagedBatch {
     }
   }
 
+  void poison(size_t s, int64_t p) {
+    const int64_t block = table_[s * table_stride_ + p / kv_.block_size];
+    for (int64_t h = 0; h < kv_.num_kv_heads; ++h) {
+      const int64_t row = (block * kv_.num_kv_heads + h) * kv_.block_size + p % kv_.block_size;
+      const int64_t bytes = dtype_bytes(kv_.dtype, kv_.head_dim);
+      std::memset(static_cast<std::byte*>(kv_.k) + row * bytes, 0xFF, bytes);  // NaN
+      std::memset(static_cast<std::byte*>(kv_.v) + row * bytes, 0xFF, bytes);
+    }
+  }
+
   void narrow(DType dtype) {
     const auto convert = dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
     for (size_t i = 0; i < k_.size(); ++i) {
@@ -123,6 +154,7 @@ class PagedBatch {
   }
 
   std::vector<Sequence> sequences_;
+  Mask mask_;
   std::vector<int32_t> cu_seqlens_;
   std::vector<int32_t> lengths_;
   std::vector<int32_t> table_;
@@ -145,6 +177,9 @@ class AttentionKernel : public ::testing::TestWithParam<const Kernel*> {
 };
 
 const std::vector<Sequence> kMixed = {{300, 1}, {7, 7}, {520, 70}, {1, 1}, {257, 2}, {256, 1}};
+// Windows and chunks of less, of more and of much more than a tile; whole tiles, and single keys.
+const Mask kMasks[] = {{},        {1, 0, 0},  {100, 0, 0},  {300, 0, 30}, {256, 0, 0},
+                       {0, 1, 0}, {0, 64, 5}, {0, 200, 50}, {0, 256, 0},  {4096, 4096, 2}};
 
 TEST_P(AttentionKernel, AgreesWithTheOracle) {
   Rng rng(5);
@@ -170,21 +205,45 @@ TEST_P(AttentionKernel, AgreesWithTheOracle) {
   }
 }
 
+TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
+  Rng rng(10);
+  const Heads heads = {6, 2, 48};
+  for (const Mask& mask : kMasks) {
+    SCOPED_TRACE(::testing::Message()
+                 << "window " << mask.window << ", chunk " << mask.chunk << ", " << mask.softcap);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      PagedBatch batch(rng, dtype, heads, random_int(rng, 1, 40), kMixed);
+      batch.set_mask(mask);
+      PaddedMat expected(batch.num_tokens(), batch.cols());
+      PaddedMat actual(batch.num_tokens(), batch.cols());
+      Context context(2, batch.num_tokens(), batch.cols());
+      backends::ref::attention(*context, batch.args(expected, heads.num_heads));
+      run(context, batch.args(actual, heads.num_heads));
+      ASSERT_LE(relative_error(actual, expected), kAttention);
+      ASSERT_TRUE(actual.padding_is_untouched());
+    }
+  }
+}
+
 TEST_P(AttentionKernel, SequencesAloneAndInChunksAreTheSameBits) {
   Rng rng(6);
   const Heads heads = {6, 2, 64};
-  PagedBatch batch(rng, DType::kBF16, heads, 16, kMixed);
-  PaddedMat whole(batch.num_tokens(), batch.cols());
-  Context context(2, batch.num_tokens(), batch.cols());
-  run(context, batch.args(whole, heads.num_heads));
-  for (size_t s = 0; s < kMixed.size(); ++s) {
-    for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
-      for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
-        const int64_t end = std::min(begin + chunk, kMixed[s].rows);
-        PaddedMat part(end - begin, batch.cols());
-        run(context, batch.chunk(part, heads.num_heads, s, begin, end));
-        ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
-            << "sequence " << s << ", rows " << begin << " to " << end;
+  for (const Mask& mask : kMasks) {
+    PagedBatch batch(rng, DType::kBF16, heads, 16, kMixed);
+    batch.set_mask(mask);
+    PaddedMat whole(batch.num_tokens(), batch.cols());
+    Context context(2, batch.num_tokens(), batch.cols());
+    run(context, batch.args(whole, heads.num_heads));
+    for (size_t s = 0; s < kMixed.size(); ++s) {
+      for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
+        for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
+          const int64_t end = std::min(begin + chunk, kMixed[s].rows);
+          PaddedMat part(end - begin, batch.cols());
+          run(context, batch.chunk(part, heads.num_heads, s, begin, end));
+          ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
+              << "window " << mask.window << ", chunk " << mask.chunk << ", sequence " << s
+              << ", rows " << begin << " to " << end;
+        }
       }
     }
   }
@@ -195,16 +254,19 @@ TEST_P(AttentionKernel, ThreadsDoNotChangeABit) {
   const Heads heads = {6, 2, 64};
   // The first two are few units and many tiles: threads share the tiles.
   const std::vector<Sequence> batches[] = {{{3000, 1}}, {{900, 3}}, kMixed};
-  for (const auto& sequences : batches) {
-    PagedBatch batch(rng, DType::kF32, heads, 32, sequences);
-    PaddedMat one(batch.num_tokens(), batch.cols());
-    Context single(1, batch.num_tokens(), batch.cols());
-    run(single, batch.args(one, heads.num_heads));
-    for (const int threads : {2, 3}) {
-      PaddedMat many(batch.num_tokens(), batch.cols());
-      Context context(threads, batch.num_tokens(), batch.cols());
-      run(context, batch.args(many, heads.num_heads));
-      ASSERT_TRUE(same_bits(one, many)) << threads << " threads";
+  for (const Mask& mask : {Mask{}, Mask{700, 0, 0}, Mask{0, 1024, 20}}) {
+    for (const auto& sequences : batches) {
+      PagedBatch batch(rng, DType::kF32, heads, 32, sequences);
+      batch.set_mask(mask);
+      PaddedMat one(batch.num_tokens(), batch.cols());
+      Context single(1, batch.num_tokens(), batch.cols());
+      run(single, batch.args(one, heads.num_heads));
+      for (const int threads : {2, 3}) {
+        PaddedMat many(batch.num_tokens(), batch.cols());
+        Context context(threads, batch.num_tokens(), batch.cols());
+        run(context, batch.args(many, heads.num_heads));
+        ASSERT_TRUE(same_bits(one, many)) << threads << " threads";
+      }
     }
   }
 }

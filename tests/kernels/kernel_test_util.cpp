@@ -1,43 +1,18 @@
 #include "kernel_test_util.h"
 
-#include "ops/blocks.h"
 #include "tensor/float16.h"
 
 namespace octavo::testing {
 namespace {
 
-template <typename Block>
-void fill_block(Rng& rng, std::byte* dst, float largest_code) {
-  Block block;
-  auto* bytes = reinterpret_cast<uint8_t*>(&block);
-  for (size_t i = 0; i < sizeof(Block); ++i) bytes[i] = static_cast<uint8_t>(rng.next_u64());
-  block.d = float_to_fp16(random_normal(rng) * 2 / largest_code);
-  if constexpr (requires { block.m; }) block.m = float_to_fp16(random_normal(rng));
-  std::memcpy(dst, &block, sizeof(Block));
-}
-
-void fill(Rng& rng, DType dtype, std::byte* dst, int64_t index) {
+void fill(Rng& rng, DType dtype, std::byte* dst) {
+  if (dtype_traits(dtype).quantized) return fill_random_block(rng, dtype, 1, dst);
   const float value = random_normal(rng);
   const uint16_t half = dtype == DType::kF16 ? float_to_fp16(value) : float_to_bf16(value);
-  switch (dtype) {
-    case DType::kQ4_0:
-      return fill_block<ops::BlockQ4_0>(rng, dst, 8);
-    case DType::kQ4_1:
-      return fill_block<ops::BlockQ4_1>(rng, dst, 15);
-    case DType::kQ5_0:
-      return fill_block<ops::BlockQ5_0>(rng, dst, 16);
-    case DType::kQ5_1:
-      return fill_block<ops::BlockQ5_1>(rng, dst, 31);
-    case DType::kQ8_0:
-      fill_block<ops::BlockQ8_0>(rng, dst, 127);
-      // The one code whose magnitude does not fit seven bits.
-      if (index % 3 == 0) dst[2 + index % 32] = std::byte{0x80};
-      return;
-    case DType::kF32:
-      std::memcpy(dst, &value, sizeof(value));
-      return;
-    default:
-      std::memcpy(dst, &half, sizeof(half));
+  if (dtype == DType::kF32) {
+    std::memcpy(dst, &value, sizeof(value));
+  } else {
+    std::memcpy(dst, &half, sizeof(half));
   }
 }
 
@@ -47,7 +22,7 @@ ops::Weight random_weight(Rng& rng, DType dtype, int64_t rows, int64_t cols) {
   const int64_t size = rows * dtype_bytes(dtype, cols);
   std::shared_ptr<std::byte[]> bytes(new std::byte[size]);
   const int32_t step = dtype_traits(dtype).block_bytes;
-  for (int64_t i = 0; i < size / step; ++i) fill(rng, dtype, bytes.get() + i * step, i);
+  for (int64_t i = 0; i < size / step; ++i) fill(rng, dtype, bytes.get() + i * step);
   return {ops::PackedLayout::kRowMajor, dtype, rows, cols, bytes.get(), bytes};
 }
 

@@ -14,17 +14,12 @@
 #include "base/rng.h"
 #include "base/thread_pool.h"
 #include "ops/ops.h"
+#include "support/random_blocks.h"
 
 namespace octavo::testing {
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Roughly normal, mean 0, variance 1.
-inline float random_normal(Rng& rng) {
-  double sum = 0;
-  for (int i = 0; i < 12; ++i) sum += rng.next_double();
-  return static_cast<float>(sum - 6);
-}
 inline int64_t random_int(Rng& rng, int64_t begin, int64_t end) {
   return begin + static_cast<int64_t>(rng.next_u64() % static_cast<uint64_t>(end - begin));
 }

@@ -77,7 +77,21 @@ double linear_error(const PaddedMat& actual, const PaddedMat& x, const ops::Line
 
 class LinearKernel : public ::testing::TestWithParam<Case> {
  protected:
-  bool blocks() const { return dtype_traits(GetParam().dtype).quantized; }
+  // At least `cols`.
+  int64_t whole_blocks(int64_t cols) const {
+    const int64_t size = dtype_traits(GetParam().dtype).block_size;
+    return (cols + size - 1) / size * size;
+  }
+  std::vector<int64_t> widths() const {
+    switch (dtype_traits(GetParam().dtype).block_size) {
+      case 1:
+        return {1, 7, 33, 64, 255, 577, 1100};
+      case 32:
+        return {32, 64, 576, 1536};
+      default:
+        return {256, 512, 1280, 1792};
+    }
+  }
   void run(Context& context, const ops::LinearArgs& args) const {
     call(*GetParam().kernel, context, args);
   }
@@ -85,9 +99,7 @@ class LinearKernel : public ::testing::TestWithParam<Case> {
 
 TEST_P(LinearKernel, AgreesWithTheOracle) {
   Rng rng(1);
-  const std::vector<int64_t> widths = blocks() ? std::vector<int64_t>{32, 64, 576, 1536}
-                                               : std::vector<int64_t>{1, 7, 33, 64, 255, 577, 1100};
-  for (const int64_t cols : widths) {
+  for (const int64_t cols : widths()) {
     for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 17}) {
       const int64_t outputs = random_int(rng, 1, 90);
       const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
@@ -109,7 +121,7 @@ TEST_P(LinearKernel, AgreesWithTheOracle) {
 
 TEST_P(LinearKernel, RowsAloneAreTheSameBitsAsInABatch) {
   Rng rng(2);
-  const int64_t cols = blocks() ? 1056 : 1057;
+  const int64_t cols = whole_blocks(1057);
   const int64_t outputs = 75;
   const int64_t rows = 141;  // more than a block of rows
   const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
@@ -131,7 +143,7 @@ TEST_P(LinearKernel, RowsAloneAreTheSameBitsAsInABatch) {
 
 TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
   Rng rng(3);
-  const int64_t cols = blocks() ? 576 : 601;
+  const int64_t cols = whole_blocks(601);
   for (const int64_t rows : {1, 40}) {
     const ops::Weight w = random_weight(rng, GetParam().dtype, 145, cols);
     const PaddedMat x = PaddedMat::random(rng, rows, cols);
@@ -149,15 +161,16 @@ TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
 
 TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
   Rng rng(4);
-  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, 64);
-  PaddedMat x = PaddedMat::random(rng, 3, 64);
-  for (int64_t k = 0; k < 64; ++k) {
+  const int64_t cols = whole_blocks(64);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, cols);
+  PaddedMat x = PaddedMat::random(rng, 3, cols);
+  for (int64_t k = 0; k < cols; ++k) {
     x.at(0, k) = 0;
     x.at(1, k) = k % 2 == 0 ? 1e30f : -1e30f;
     x.at(2, k) = 1e-30f;
   }
   PaddedMat out(3, 33);
-  Context context(1, 3, 64);
+  Context context(1, 3, cols);
   run(context, {out, x, &w});
   for (int64_t n = 0; n < 33; ++n) {
     EXPECT_EQ(out.at(0, n), 0);
@@ -168,12 +181,13 @@ TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
 
 TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
   Rng rng(5);
-  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, 64);
+  const int64_t cols = whole_blocks(64);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 33, cols);
   for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
-    PaddedMat x = PaddedMat::random(rng, 3, 64);
+    PaddedMat x = PaddedMat::random(rng, 3, cols);
     x.at(1, 37) = bad;
     PaddedMat out(3, 33);
-    Context context(1, 3, 64);
+    Context context(1, 3, cols);
     run(context, {out, x, &w});
     for (int64_t n = 0; n < 33; ++n) {
       EXPECT_TRUE(std::isfinite(out.at(0, n)));

@@ -61,7 +61,9 @@ TEST(RowOps, RmsNorm) {
   }
 }
 
-TEST(RowOps, SiluMul) {
+class ActivationMul : public ::testing::TestWithParam<ops::Activation> {};
+
+TEST_P(ActivationMul, AgreesWithTheOracle) {
   Rng rng(2);
   for (const auto& [rows, cols] : kShapes) {
     PaddedMat gate = PaddedMat::random(rng, rows, cols, 3);
@@ -72,27 +74,30 @@ TEST(RowOps, SiluMul) {
     const PaddedMat up = PaddedMat::random(rng, rows, cols, 1);
     PaddedMat expected(rows, cols);
     ops::ExecContext ctx;
-    backends::ref::silu_mul(ctx, {expected, gate, up});
+    backends::ref::activation_mul(ctx, {expected, gate, up, GetParam()});
     const auto near = [&](const PaddedMat& out) {
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < cols; ++j) {
           const double want = expected.at(i, j);
-          // Relative, but for what is too small to matter: exp is clamped there.
-          EXPECT_NEAR(out.at(i, j), want, std::abs(want) * kSiluMul + 1e-30)
+          // Relative, but for what is too small to matter: exp is clamped there, and the oracle
+          // loses what gelu leaves of a negative value in 1 + tanh.
+          const bool silu = GetParam() == ops::Activation::kSilu;
+          const double allowed = std::abs(want) * (silu ? kSiluMul : kGeluTanhMul);
+          EXPECT_NEAR(out.at(i, j), want, allowed + (silu ? 1e-30 : 1e-13))
               << gate.at(i, j) << " " << up.at(i, j);
         }
       }
     };
-    run_all<ops::SiluMulArgs>(
-        "silu_mul", gate,
+    run_all<ops::ActivationMulArgs>(
+        "activation_mul", gate,
         [&](const PaddedMat& out) {
-          return ops::SiluMulArgs{out, out, up};
+          return ops::ActivationMulArgs{out, out, up, GetParam()};
         },
         near);
   }
 }
 
-TEST(RowOps, SiluMulOfExtremes) {
+TEST_P(ActivationMul, Extremes) {
   PaddedMat gate(1, 5);
   PaddedMat up(1, 5);
   const float values[] = {-1e30f, 1e30f, -200, 200, kNan};
@@ -100,10 +105,10 @@ TEST(RowOps, SiluMulOfExtremes) {
     gate.at(0, j) = values[j];
     up.at(0, j) = 2;
   }
-  run_all<ops::SiluMulArgs>(
-      "silu_mul", gate,
+  run_all<ops::ActivationMulArgs>(
+      "activation_mul", gate,
       [&](const PaddedMat& out) {
-        return ops::SiluMulArgs{out, out, up};
+        return ops::ActivationMulArgs{out, out, up, GetParam()};
       },
       [](const PaddedMat& out) {
         EXPECT_NEAR(out.at(0, 0), 0, 1e-6);
@@ -112,6 +117,61 @@ TEST(RowOps, SiluMulOfExtremes) {
         EXPECT_EQ(out.at(0, 3), 400);
         EXPECT_TRUE(std::isnan(out.at(0, 4)));
       });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ActivationMul,
+                         ::testing::Values(ops::Activation::kSilu, ops::Activation::kGeluTanh),
+                         [](const auto& row) {
+                           return row.param == ops::Activation::kSilu ? "silu" : "gelu_tanh";
+                         });
+
+TEST(RowOps, Softcap) {
+  Rng rng(7);
+  for (const auto& [rows, cols] : kShapes) {
+    for (const float cap : {0.5f, 30.0f}) {
+      PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
+      for (int64_t j = 0; j < cols; j += 3) x.at(0, j) *= 100;
+      const PaddedMat expected = x;
+      ops::ExecContext ctx;
+      backends::ref::softcap(ctx, {expected, cap});
+      run_all<ops::SoftcapArgs>(
+          "softcap", x,
+          [&](const PaddedMat& out) {
+            return ops::SoftcapArgs{out, cap};
+          },
+          [&, num_rows = rows, num_cols = cols](const PaddedMat& out) {
+            for (int64_t i = 0; i < num_rows; ++i) {
+              for (int64_t j = 0; j < num_cols; ++j) {
+                ASSERT_NEAR(out.at(i, j), expected.at(i, j), cap * kSoftcap);
+              }
+            }
+          });
+    }
+  }
+}
+
+// The values of models-in-the-wild settings, computed by hand: floor_scale 8192, attn_scale 0.1.
+TEST(RowOps, ScaleQueriesGrowsWithThePosition) {
+  const std::vector<int32_t> positions = {0, 8190, 8191, 16383, 131071, 1048575, 10485759};
+  const double expected[] = {1, 1, 1.0693147, 1.1098612, 1.2833213, 1.4859812, 1.7155396};
+  const auto rows = static_cast<int64_t>(positions.size());
+  PaddedMat x(rows, 20);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < 20; ++j) x.at(i, j) = static_cast<float>(j);
+  }
+  const auto args = [&](const PaddedMat& out) {
+    return ops::ScaleQueriesArgs{out, positions.data(), 0.1f, 8192};
+  };
+  const auto check = [&](const PaddedMat& out) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < 20; ++j) ASSERT_NEAR(out.at(i, j), j * expected[i], 1e-5);
+    }
+  };
+  run_all<ops::ScaleQueriesArgs>("scale_queries", x, args, check);
+  const PaddedMat by_oracle = x;
+  ops::ExecContext ctx;
+  backends::ref::scale_queries(ctx, args(by_oracle));
+  check(by_oracle);
 }
 
 TEST(RowOps, AddAndGatherRows) {
@@ -143,6 +203,20 @@ TEST(RowOps, AddAndGatherRows) {
             for (int64_t j = 0; j < num_cols; ++j) ASSERT_EQ(out.at(i, j), x.at(ids[i], j));
           }
         });
+    std::vector<float> scales(ids.size());
+    for (float& scale : scales) scale = random_normal(rng);
+    run_all<ops::GatherRowsArgs>(
+        "gather_rows", PaddedMat(rows + 3, cols),
+        [&](const PaddedMat& out) {
+          return ops::GatherRowsArgs{out, x, ids.data(), scales.data()};
+        },
+        [&, num_cols = cols](const PaddedMat& out) {
+          for (size_t i = 0; i < ids.size(); ++i) {
+            for (int64_t j = 0; j < num_cols; ++j) {
+              ASSERT_EQ(out.at(i, j), scales[i] * x.at(ids[i], j));
+            }
+          }
+        });
   }
 }
 
@@ -163,6 +237,14 @@ TEST(RowOps, EmbedDecodesEveryWeightType) {
             return ops::EmbedArgs{out, &table, ids};
           },
           [&](const PaddedMat& out) { EXPECT_TRUE(same_bits(out, expected)); });
+      run_all<ops::EmbedArgs>(
+          "embed", PaddedMat(4, 96),
+          [&](const PaddedMat& out) {
+            return ops::EmbedArgs{out, &table, ids, 7.5f};
+          },
+          [&](const PaddedMat& out) {
+            for (int64_t j = 0; j < 96; ++j) EXPECT_EQ(out.at(2, j), 7.5f * expected.at(2, j));
+          });
     }
   }
 }
@@ -194,6 +276,31 @@ TEST(RowOps, RopeOnLongContexts) {
       for (int64_t j = c.rotary_dim; j < c.head_dim; ++j) EXPECT_EQ(out.at(3, j), x.at(3, j));
     });
   }
+}
+
+// A token whose frequencies are row v of a table turns as it would by that row alone.
+TEST(RowOps, RopeVariants) {
+  Rng rng(8);
+  const std::vector<int32_t> positions = {5, 17, 3, 4000};
+  const std::vector<int32_t> variants = {2, 0, 1, 2};
+  const PaddedMat inv_freq = PaddedMat::random(rng, 1, 3 * 8);
+  const PaddedMat x = PaddedMat::random(rng, 4, 3 * 20);
+  const float* table = inv_freq.mat().row<float>(0);
+  const PaddedMat expected = x;
+  ops::ExecContext ctx;
+  for (int64_t t = 0; t < 4; ++t) {
+    backends::ref::rope(ctx, {expected.mat().row_range(t, 1), &positions[t],
+                              table + variants[t] * 8, 20, 16, 1.5f});
+  }
+  const auto args = [&](const PaddedMat& out) {
+    return ops::RopeArgs{out, positions.data(), table, 20, 16, 1.5f, variants.data()};
+  };
+  const PaddedMat by_oracle = x;
+  backends::ref::rope(ctx, args(by_oracle));
+  EXPECT_TRUE(same_bits(by_oracle, expected));
+  run_all<ops::RopeArgs>("rope", x, args, [&](const PaddedMat& out) {
+    EXPECT_LE(relative_error(out, expected), kRope);
+  });
 }
 
 TEST(RowOps, WriteKvPutsTokensInTheirSlots) {

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/rng.h"
 #include "formats/gguf_writer.h"
+#include "support/random_blocks.h"
 #include "tensor/float16.h"
 
 namespace octavo::testing {
@@ -74,16 +75,9 @@ std::vector<std::byte> random_data(const Declared& tensor, Rng& rng) {
     }
     return bytes;
   }
-  // Any bits are valid codes; scales (and minima) come first in a block of every type used here.
-  const DTypeTraits& traits = dtype_traits(tensor.dtype);
-  const bool has_min = tensor.dtype == DType::kQ4_1 || tensor.dtype == DType::kQ5_1;
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.next_u64());
-  for (size_t at = 0; at < bytes.size(); at += traits.block_bytes) {
-    const float codes = tensor.dtype == DType::kQ8_0 ? 127.0f : 16.0f;
-    const uint16_t scale = float_to_fp16(value() / codes);
-    const uint16_t min = float_to_fp16(value() / 4);
-    std::memcpy(&bytes[at], &scale, 2);
-    if (has_min) std::memcpy(&bytes[at + 2], &min, 2);
+  const float magnitude = 1 / std::sqrt(static_cast<float>(tensor.shape.back()));
+  for (size_t at = 0; at < bytes.size(); at += dtype_traits(tensor.dtype).block_bytes) {
+    fill_random_block(rng, tensor.dtype, magnitude, &bytes[at]);
   }
   return bytes;
 }

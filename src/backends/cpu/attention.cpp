@@ -36,7 +36,20 @@ struct Unit {
   int64_t kv_head;
   int64_t begin;
   int64_t count;
-  int64_t length;  // positions that any of them sees
+  int64_t first;   // the first position that any of them sees
+  int64_t length;  // one beyond the last
+
+  int64_t first_tile() const { return first / kAttentionTile; }
+  int64_t end_tile() const { return (length + kAttentionTile - 1) / kAttentionTile; }
+};
+
+// The part of a tile that a unit sees, as indices within the tile: positions begin .. end - 1. Work
+// starts at `aligned`, so that lanes and panels lie the same for every unit; what lies before
+// `begin` counts nothing, and is not read.
+struct Part {
+  int64_t aligned;
+  int64_t begin;
+  int64_t end;
 };
 
 struct Scratch {
@@ -64,22 +77,22 @@ class Attention {
   int64_t query_rows(int64_t s) const {
     return a_.batch.cu_seqlens_q[s + 1] - a_.batch.cu_seqlens_q[s];
   }
-  // Positions that query `i` of sequence `s` sees.
-  int64_t visible(int64_t s, int64_t i) const {
-    return a_.batch.seq_lens[s] - query_rows(s) + i / group_ + 1;
+  int64_t position(int64_t s, int64_t i) const {
+    return a_.batch.seq_lens[s] - query_rows(s) + i / group_;
   }
   int64_t row_of(int64_t s, int64_t i) const { return a_.batch.cu_seqlens_q[s] + i / group_; }
   int64_t column_of(const Unit& u, int64_t i) const {
     return (u.kv_head * group_ + i % group_) * head_dim_;
   }
-  int64_t locate(const Unit& u, int64_t begin, int64_t count, int64_t* offsets) const;
+  Part part_of(const Unit& u, int64_t tile) const;
+  int64_t locate(const Unit& u, int64_t tile, const Part& part, int64_t* offsets) const;
   void prefetch(const std::byte* row) const;
 
   Sums take_sums(Arena& arena, int64_t queries) const;
   Scratch take_scratch(Arena& arena) const;
   void load_queries(const Unit& u, Scratch& scratch) const;
-  void compute_scores(const Unit& u, int64_t count, int64_t ahead, Scratch& scratch) const;
-  void weigh_values(const Unit& u, int64_t count, Scratch& scratch, float* values) const;
+  void compute_scores(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch) const;
+  void weigh_values(const Unit& u, const Part& part, Scratch& scratch, float* values) const;
   void compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const;
   void reset(const Sums& sums, int64_t queries) const;
   void merge(const Sums& total, const Sums& tile, int64_t queries) const;
@@ -95,6 +108,7 @@ class Attention {
   int64_t padded_;  // head_dim in whole panels
   int64_t num_units_ = 0;
   int64_t max_length_ = 0;
+  int64_t max_visible_ = 0;        // positions that a sequence's last query sees
   int32_t* first_unit_ = nullptr;  // [num_seqs + 1]
 };
 
@@ -106,23 +120,37 @@ Unit Attention::unit(int64_t index) const {
   const int64_t local = index - first_unit_[s];
   const int64_t begin = local % chunks * kMaxQueries;
   const int64_t count = std::min(kMaxQueries, queries - begin);
-  return {s, local / chunks, begin, count, visible(s, begin + count - 1)};
+  return {s,
+          local / chunks,
+          begin,
+          count,
+          a_.first_visible(position(s, begin)),
+          position(s, begin + count - 1) + 1};
 }
 
-// offsets[j] = where position begin + j lies in the cache of keys and in that of values, in bytes.
-// Gives how many of `count` there are.
-int64_t Attention::locate(const Unit& u, int64_t begin, int64_t count, int64_t* offsets) const {
+Part Attention::part_of(const Unit& u, int64_t tile) const {
+  const int64_t start = tile * kAttentionTile;
+  const int64_t begin = std::max<int64_t>(0, u.first - start);
+  return {begin / kMaxPanel * kMaxPanel, begin, std::min(kAttentionTile, u.length - start)};
+}
+
+// offsets[j] = where position j of the tile lies in the cache of keys and in that of values, in
+// bytes, from part.aligned on (in place of what may not be read: part.begin). Goes on into the next
+// tile for a panel, as far as there is one; gives where it ended.
+int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part, int64_t* offsets) const {
   const ops::PagedKv& kv = a_.kv;
   const int32_t* table = a_.batch.block_table + u.sequence * a_.batch.block_table_stride;
   const int64_t row_bytes = dtype_bytes(kv.dtype, head_dim_);
-  count = std::min(count, u.length - begin);
-  int64_t block = begin / kv.block_size;
-  int64_t slot = begin % kv.block_size;
-  for (int64_t j = 0; j < count; ++block, slot = 0) {
+  const int64_t start = tile * kAttentionTile;
+  const int64_t end = std::min(kAttentionTile + kMaxPanel, u.length - start);
+  int64_t block = (start + part.begin) / kv.block_size;
+  int64_t slot = (start + part.begin) % kv.block_size;
+  for (int64_t j = part.begin; j < end; ++block, slot = 0) {
     int64_t row = (table[block] * kv.num_kv_heads + u.kv_head) * kv.block_size + slot;
-    for (; slot < kv.block_size && j < count; ++slot) offsets[j++] = row++ * row_bytes;
+    for (; slot < kv.block_size && j < end; ++slot) offsets[j++] = row++ * row_bytes;
   }
-  return count;
+  std::fill(offsets + part.aligned, offsets + part.begin, offsets[part.begin]);
+  return end;
 }
 
 void Attention::prefetch(const std::byte* row) const {
@@ -155,19 +183,19 @@ void Attention::load_queries(const Unit& u, Scratch& scratch) const {
   }
 }
 
-// scores[i, j] = q[i] · key[j], j < count. On the way the next keys and the values that will be
-// wanted are fetched: a long cache is read from memory.
-void Attention::compute_scores(const Unit& u, int64_t count, int64_t ahead,
+// scores[i, j] = q[i] · key[j], capped, for the part. On the way the next keys and the values that
+// will be wanted are fetched: a long cache is read from memory.
+void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
                                Scratch& scratch) const {
   const auto* cache = static_cast<const std::byte*>(a_.kv.k);
   const auto* values = static_cast<const std::byte*>(a_.kv.v);
   const auto unpack = a_.kv.dtype == DType::kF32   ? kernels_.unpack_f32
                       : a_.kv.dtype == DType::kF16 ? kernels_.unpack_f16
                                                    : kernels_.unpack_bf16;
-  for (int64_t j = 0; j < count; j += kernels_.panel) {
+  for (int64_t j = part.aligned; j < part.end; j += kernels_.panel) {
     const void* keys[kMaxPanel];
     for (int r = 0; r < kernels_.panel; ++r) {
-      const int64_t offset = scratch.offsets[std::min(j + r, count - 1)];
+      const int64_t offset = scratch.offsets[std::min(j + r, part.end - 1)];
       keys[r] = cache + offset;
       prefetch(values + offset);
       const int64_t next = j + r + kernels_.panel;
@@ -177,13 +205,18 @@ void Attention::compute_scores(const Unit& u, int64_t count, int64_t ahead,
     kernels_.multiply({scratch.scores + j, kAttentionTile, scratch.q, head_dim_, u.count,
                        scratch.panel, kernels_.panel, head_dim_, false});
   }
+  for (int64_t i = 0; a_.softcap > 0 && i < u.count; ++i) {
+    float* scores = scratch.scores + i * kAttentionTile + part.aligned;
+    kernels_.softcap(scores, part.end - part.aligned, a_.softcap);
+  }
 }
 
-// values[i, :] = sum over j < count of scores[i, j] * value[j, :].
-void Attention::weigh_values(const Unit& u, int64_t count, Scratch& scratch, float* values) const {
+// values[i, :] = sum over the part's j of scores[i, j] * value[j, :].
+void Attention::weigh_values(const Unit& u, const Part& part, Scratch& scratch,
+                             float* values) const {
   const auto* cache = static_cast<const std::byte*>(a_.kv.v);
-  for (int64_t j = 0; j < count; j += kValueChunk) {
-    const int64_t chunk = std::min(kValueChunk, count - j);
+  for (int64_t j = part.aligned; j < part.end; j += kValueChunk) {
+    const int64_t chunk = std::min(kValueChunk, part.end - j);
     for (int64_t r = 0; r < chunk; ++r) {
       float* dst = scratch.panel + r * padded_;
       const std::byte* src = cache + scratch.offsets[j + r];
@@ -198,27 +231,35 @@ void Attention::weigh_values(const Unit& u, int64_t count, Scratch& scratch, flo
     }
     for (int64_t d = 0; d < padded_; d += kernels_.panel) {
       kernels_.multiply({values + d, padded_, scratch.scores + j, kAttentionTile, u.count,
-                         scratch.panel + d, padded_, chunk, j > 0});
+                         scratch.panel + d, padded_, chunk, j > part.aligned});
     }
   }
 }
 
 void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const {
-  const int64_t begin = tile * kAttentionTile;
-  const int64_t ahead = locate(u, begin, kAttentionTile + kMaxPanel, scratch.offsets);
-  const int64_t count = std::min(kAttentionTile, ahead);
-  compute_scores(u, count, ahead, scratch);
+  const Part part = part_of(u, tile);
+  const int64_t ahead = locate(u, tile, part, scratch.offsets);
+  compute_scores(u, part, ahead, scratch);
   for (int64_t i = 0; i < u.count; ++i) {
     float* scores = scratch.scores + i * kAttentionTile;
-    const int64_t seen = std::min(count, visible(u.sequence, u.begin + i) - begin);
-    if (seen > 0) {
-      kernels_.softmax(scores, seen, count, &out.max[i], &out.sum[i]);
+    const int64_t last = position(u.sequence, u.begin + i);
+    const int64_t first = a_.first_visible(last) - tile * kAttentionTile;
+    const int64_t begin = std::clamp(first, part.aligned, part.end);
+    const int64_t end = std::min(part.end, last + 1 - tile * kAttentionTile);
+    if (begin < end) {
+      // From a whole panel on, whatever else the unit sees: the order of its sum is the query's
+      // own.
+      const int64_t aligned = begin / kMaxPanel * kMaxPanel;
+      std::fill(scores + aligned, scores + begin, -std::numeric_limits<float>::infinity());
+      kernels_.softmax(scores + aligned, end - aligned, part.end - aligned, &out.max[i],
+                       &out.sum[i]);
+      std::fill(scores + part.aligned, scores + begin, 0.0f);
     } else {
-      std::fill(scores, scores + count, 0.0f);
+      std::fill(scores + part.aligned, scores + part.end, 0.0f);
       out.sum[i] = 0;
     }
   }
-  weigh_values(u, count, scratch, out.values);
+  weigh_values(u, part, scratch, out.values);
 }
 
 void Attention::reset(const Sums& sums, int64_t queries) const {
@@ -268,14 +309,14 @@ void Attention::run_units(ThreadPool& pool, Arena shared) const {
       const Unit u = unit(i);
       load_queries(u, scratch);
       reset(scratch.total, u.count);
-      for (int64_t tile = 0; tile * kAttentionTile < u.length; ++tile) {
+      for (int64_t tile = u.first_tile(); tile < u.end_tile(); ++tile) {
         compute_tile(u, tile, scratch, scratch.tile);
         merge(scratch.total, scratch.tile, u.count);
       }
       write(u, scratch.total);
     }
   };
-  if (max_length_ * a_.batch.num_tokens * a_.num_heads * head_dim_ < kMinWork) return work(0);
+  if (max_visible_ * a_.batch.num_tokens * a_.num_heads * head_dim_ < kMinWork) return work(0);
   pool.parallel_for(num_threads, 1, [&](int64_t, int64_t, int thread) { work(thread); });
 }
 
@@ -292,8 +333,10 @@ bool Attention::run_tiles(ThreadPool& pool, Arena shared) const {
       2 * round_up(queries * 4, kCacheLine) + round_up(queries * padded_ * 4, kCacheLine);
   const int64_t room =
       std::min(shared.left_bytes(), kAttentionPartialBytes) / sums_bytes / num_units_;
-  const int64_t num_tiles = (max_length_ + kAttentionTile - 1) / kAttentionTile;
-  const int64_t round_tiles = std::min(num_tiles, room - 1);
+  int64_t first_tile = INT64_MAX;
+  for (int64_t i = 0; i < num_units_; ++i) first_tile = std::min(first_tile, unit(i).first_tile());
+  const int64_t end_tile = (max_length_ + kAttentionTile - 1) / kAttentionTile;
+  const int64_t round_tiles = std::min(end_tile - first_tile, room - 1);
   if (round_tiles < 1) return false;
 
   auto* memory = shared.take<std::byte>(num_units_ * (round_tiles + 1) * sums_bytes);
@@ -303,23 +346,24 @@ bool Attention::run_tiles(ThreadPool& pool, Arena shared) const {
     return take_sums(arena, queries);
   };
   for (int64_t i = 0; i < num_units_; ++i) reset(sums(i, round_tiles), unit(i).count);
-  for (int64_t first = 0; first < num_tiles; first += round_tiles) {
-    const int64_t tiles = std::min(round_tiles, num_tiles - first);
+  for (int64_t first = first_tile; first < end_tile; first += round_tiles) {
+    const int64_t tiles = std::min(round_tiles, end_tile - first);
     pool.parallel_for(num_units_ * tiles, 1, [&](int64_t begin, int64_t end, int thread) {
       Arena arena(scratch_memory + thread * scratch_bytes, scratch_bytes);
       Scratch scratch = take_scratch(arena);
       for (int64_t item = begin; item < end; ++item) {
         const Unit u = unit(item / tiles);
         const int64_t tile = first + item % tiles;
-        if (tile * kAttentionTile >= u.length) continue;
+        if (tile < u.first_tile() || tile >= u.end_tile()) continue;
         load_queries(u, scratch);
         compute_tile(u, tile, scratch, sums(item / tiles, item % tiles));
       }
     });
     for (int64_t i = 0; i < num_units_; ++i) {
       const Unit u = unit(i);
-      for (int64_t t = 0; t < tiles && (first + t) * kAttentionTile < u.length; ++t) {
-        merge(sums(i, round_tiles), sums(i, t), u.count);
+      const int64_t end = std::min(first + tiles, u.end_tile());
+      for (int64_t tile = std::max(first, u.first_tile()); tile < end; ++tile) {
+        merge(sums(i, round_tiles), sums(i, tile - first), u.count);
       }
     }
   }
@@ -335,13 +379,15 @@ void Attention::run(ops::ExecContext& ctx) {
     const int64_t chunks = (query_rows(s) * group_ + kMaxQueries - 1) / kMaxQueries;
     first_unit_[s] = static_cast<int32_t>(num_units_);
     num_units_ += chunks * a_.kv.num_kv_heads;
-    max_length_ = std::max<int64_t>(max_length_, batch.seq_lens[s]);
+    const int64_t length = batch.seq_lens[s];
+    max_length_ = std::max(max_length_, length);
+    max_visible_ = std::max(max_visible_, length - a_.first_visible(length - 1));
   }
   first_unit_[batch.num_seqs] = static_cast<int32_t>(num_units_);
 
   const int num_threads = ctx.pool->num_threads();
   const bool few_units = num_threads > 1 && num_units_ < 2 * num_threads;
-  if (few_units && max_length_ > kAttentionTile && run_tiles(*ctx.pool, shared)) return;
+  if (few_units && max_visible_ > kAttentionTile && run_tiles(*ctx.pool, shared)) return;
   run_units(*ctx.pool, shared);
 }
 

@@ -36,6 +36,10 @@ void CpuDevice::copy_to_host(void* host_dst, const void* device_src, int64_t siz
   if (size_bytes > 0) std::memcpy(host_dst, device_src, static_cast<size_t>(size_bytes));
 }
 
+void CpuDevice::copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) {
+  if (size_bytes > 0) std::memcpy(device_dst, device_src, static_cast<size_t>(size_bytes));
+}
+
 CpuDevice& cpu_device() {
   static CpuDevice device;
   return device;

@@ -12,6 +12,7 @@ class CpuDevice : public Device {
   Result<Buffer> allocate(int64_t size_bytes, std::string_view what) override;
   void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
   void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) override;
+  void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) override;
 };
 
 // Lives as long as the process.

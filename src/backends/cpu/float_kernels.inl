@@ -1,6 +1,6 @@
 // The float micro-kernels, written over simd.h and included by one file per instruction set.
+#include "backends/cpu/k_unpack.inl"
 #include "backends/cpu/micro_kernels.h"
-#include "backends/cpu/quant_unpack.inl"
 #include "backends/cpu/simd.h"
 
 namespace octavo::backends::cpu {
@@ -73,20 +73,29 @@ void unpack(float* dst, const void* const* rows, int64_t count) {
   }
 }
 
+// 32 values of kLanes rows.
+template <typename Block>
+OCTAVO_INLINE void store_values(float* dst, const LaneBlock<kParts<Block>>& in) {
+  for (int g = 0; g < kGroups; ++g) {
+    const int part = g * kParts<Block> / kGroups;
+    const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]), shift_right<16>(in.codes[g]),
+                             shift_right<24>(in.codes[g])};
+    for (int i = 0; i < 4; ++i) {
+      const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kFormat<Block>.zero);
+      store(dst + (4 * g + i) * kPanel, fma(code, in.d[part], in.m[part]));
+    }
+  }
+}
+
 template <typename Block>
 void unpack_quantized(float* dst, const void* const* rows, int64_t count) {
-  for (int64_t b = 0; b < count / ops::kBlockValues; ++b) {
+  for (int64_t b = 0; b < count / (ops::kBlockValues * kSubBlocks<Block>); ++b) {
     for (int lane = 0; lane < kPanel; lane += kLanes) {
-      const LaneBlock in =
-          unpack_lanes<Block>(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
-      float* values = dst + b * ops::kBlockValues * kPanel + lane;
-      for (int g = 0; g < kGroups; ++g) {
-        const IntVec bytes[4] = {in.codes[g], shift_right<8>(in.codes[g]),
-                                 shift_right<16>(in.codes[g]), shift_right<24>(in.codes[g])};
-        for (int i = 0; i < 4; ++i) {
-          const Vec code = to_float(and_int(bytes[i], set1_int(255))) - set1(kZero<Block>);
-          store(values + (4 * g + i) * kPanel, fma(code, in.d, in.m));
-        }
+      LaneFile<Block> file;
+      file.load(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      for (int s = 0; s < kSubBlocks<Block>; ++s) {
+        const int64_t first = (b * kSubBlocks<Block> + s) * ops::kBlockValues;
+        store_values<Block>(dst + first * kPanel + lane, file.block(s));
       }
     }
   }
@@ -160,21 +169,39 @@ void softmax(float* scores, int64_t count, int64_t padded, float* max_out, float
   *sum_out = sum_lanes(sums);
 }
 
-OCTAVO_INLINE Vec silu_mul(Vec z, Vec up) {
-  return z / (set1(1) + exp(set1(0) - z)) * up;
+// out[i] = fn(a[i], b[i])
+template <typename Fn>
+OCTAVO_INLINE void map(float* out, const float* a, const float* b, int64_t count, const Fn& fn) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(out + i, fn(load(a + i), load(b + i)));
+  if (i == count) return;
+  float x[kLanes] = {};
+  float y[kLanes] = {};
+  const size_t rest_bytes = static_cast<size_t>(count - i) * sizeof(float);
+  memcpy(x, a + i, rest_bytes);
+  memcpy(y, b + i, rest_bytes);
+  store(x, fn(load(x), load(y)));
+  memcpy(out + i, x, rest_bytes);
 }
 
 void silu_mul(float* out, const float* gate, const float* up, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(out + i, silu_mul(load(gate + i), load(up + i)));
-  if (i == count) return;
-  float z[kLanes] = {};
-  float u[kLanes] = {};
-  const size_t rest_bytes = static_cast<size_t>(count - i) * sizeof(float);
-  memcpy(z, gate + i, rest_bytes);
-  memcpy(u, up + i, rest_bytes);
-  store(z, silu_mul(load(z), load(u)));
-  memcpy(out + i, z, rest_bytes);
+  map(out, gate, up, count, [](Vec z, Vec u) { return z / (set1(1) + exp(set1(0) - z)) * u; });
+}
+
+void gelu_tanh_mul(float* out, const float* gate, const float* up, int64_t count) {
+  // (1 + tanh(v)) / 2 = 1 / (1 + exp(-2v)); the constants are -2 sqrt(2 / pi) and that * 0.044715.
+  map(out, gate, up, count, [](Vec z, Vec u) {
+    const Vec minus_2v = z * fma(z * z, set1(-0.0713548163f), set1(-1.59576912f));
+    return z / (set1(1) + exp(minus_2v)) * u;
+  });
+}
+
+void softcap(float* x, int64_t count, float cap) {
+  // tanh(v) = 1 - 2 / (exp(2v) + 1): near zero off by a rounding of 1, which cap scales.
+  map(x, x, x, count, [cap](Vec v, Vec) {
+    const Vec e = exp(v * set1(2 / cap));
+    return set1(cap) * (set1(1) - set1(2) / (e + set1(1)));
+  });
 }
 
 constexpr FloatKernels kFloatKernels = {
@@ -184,12 +211,18 @@ constexpr FloatKernels kFloatKernels = {
     unpack<Format::kBF16>,
     {unpack_quantized<ops::BlockQ4_0>, unpack_quantized<ops::BlockQ4_1>,
      unpack_quantized<ops::BlockQ5_0>, unpack_quantized<ops::BlockQ5_1>,
-     unpack_quantized<ops::BlockQ8_0>},
+     unpack_quantized<ops::BlockQ8_0>, unpack_quantized<ops::BlockQ2_K>,
+     unpack_quantized<ops::BlockQ3_K>, unpack_quantized<ops::BlockQ4_K>,
+     unpack_quantized<ops::BlockQ5_K>, unpack_quantized<ops::BlockQ6_K>,
+     unpack_quantized<ops::BlockIQ4_NL>, unpack_quantized<ops::BlockIQ4_XS>,
+     unpack_quantized<ops::BlockMXFP4>},
     widen<Format::kF16>,
     widen<Format::kBF16>,
     multiply,
     softmax,
     silu_mul,
+    gelu_tanh_mul,
+    softcap,
 };
 
 }  // namespace

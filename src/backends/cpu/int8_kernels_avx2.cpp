@@ -11,13 +11,21 @@ namespace {
 // registers.
 constexpr int kTileRows = 4;
 
-void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
-  constexpr int kParts = ops::kBlockValues / kLanes;
+OCTAVO_INLINE int32_t sum_lanes(IntVec v) {
+  int32_t lanes[kLanes];
+  memcpy(lanes, &v, sizeof(lanes));
+  int32_t sum = 0;
+  for (const int32_t lane : lanes) sum += lane;
+  return sum;
+}
+
+void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel) {
+  constexpr int kVectors = ops::kBlockValues / kLanes;
   const Vec sign = set1(-0.0f);
   for (int64_t b = 0; b < blocks; ++b, x += ops::kBlockValues, ++dst) {
     Vec tops = set1(0);
     Vec unordered = set1(0);
-    for (int i = 0; i < kParts; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
       const Vec v = load(x + i * kLanes);
       tops = max(tops, _mm256_andnot_ps(sign, v));
       unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -28,38 +36,36 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
       continue;
     }
     const Vec inverse = set1(top >= kLeastMagnitude ? 127.0f / top : 0);
-    IntVec sums = set1_int(0);
-    IntVec values[kParts];
-    for (int i = 0; i < kParts; ++i) {
-      values[i] = round_to_int(load(x + i * kLanes) * inverse);
-      sums = add_int(sums, values[i]);
-    }
+    IntVec values[kVectors];
+    for (int i = 0; i < kVectors; ++i) values[i] = round_to_int(load(x + i * kLanes) * inverse);
     // The packs work within 128-bit halves; the permutation brings words back into order.
     const IntVec bytes = _mm256_packs_epi16(_mm256_packs_epi32(values[0], values[1]),
                                             _mm256_packs_epi32(values[2], values[3]));
     const IntVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256(reinterpret_cast<IntVec*>(dst->codes),
                         _mm256_permutevar8x32_epi32(bytes, order));
-    int32_t lanes[kLanes];
-    memcpy(lanes, &sums, sizeof(lanes));
-    int32_t sum = 0;
-    for (const int32_t lane : lanes) sum += lane;
     dst->scale = top / 127.0f;
-    dst->sum = dst->scale * static_cast<float>(sum);
-    dst->correction = -zero * sum;
+    const int32_t first = sum_lanes(add_int(values[0], values[1]));
+    const int32_t second = sum_lanes(add_int(values[2], values[3]));
+    set_sum(*dst, 0, kernel.parts == 1 ? first + second : first, kernel.zero);
+    set_sum(*dst, 1, second, kernel.zero);
   }
 }
 
-// What can be added in 16 bits: eight products of pairs of 4-bit codes (8 * 2 * 15 * 127 = 30480),
-// four of 5-bit codes (31496), one of 8-bit codes (2 * 128 * 127 = 32512).
+// How many products of pairs can be added in 16 bits: of 4-bit codes eight (8 * 2 * 15 * 127 =
+// 30480), of 5-bit codes four (31496), of 6-bit codes two (32004), of 8-bit codes one, since their
+// sign is moved (2 * 128 * 127 = 32512).
 template <typename Block>
-constexpr int kGroupsIn16Bits = kHasBytes<Block>       ? 1
-                                : kHasFifthBits<Block> ? 4
-                                                       : 8;
+constexpr int groups_in_16_bits() {
+  constexpr int kBits = kFormat<Block>.bits;
+  constexpr int kFitting = kBits == 8 ? 1 : kBits == 6 ? 2 : kBits == 5 ? 4 : kGroups;
+  constexpr int kPartGroups = kGroups / kParts<Block>;
+  return kFitting < kPartGroups ? kFitting : kPartGroups;
+}
 
 template <typename Block>
 OCTAVO_INLINE IntVec multiply_pairs(IntVec codes, IntVec x) {
-  if constexpr (kHasBytes<Block>) {
+  if constexpr (kFormat<Block>.bits == 8) {
     return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
   }
   return _mm256_maddubs_epi16(codes, x);
@@ -67,37 +73,43 @@ OCTAVO_INLINE IntVec multiply_pairs(IntVec codes, IntVec x) {
 
 template <typename Block, int kRows>
 OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
-  constexpr int kRun = kGroupsIn16Bits<Block>;
+  constexpr int kRun = groups_in_16_bits<Block>();
+  constexpr int kPartGroups = kGroups / kParts<Block>;
   const QuantizedBlock* x = a.x + row * a.x_stride;
   float* out = a.out + row * a.out_stride + lane;
   Vec sums[kRows];
   for (int r = 0; r < kRows; ++r) {
     sums[r] = a.accumulate ? load(out + r * a.out_stride) : set1(0);
   }
-  const auto* w = static_cast<const PanelBlock*>(a.panel);
+  const auto* w = static_cast<const PanelBlock<kParts<Block>>*>(a.panel);
   for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
-    IntVec dots[kRows];
-    for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].correction);
-    for (int run = 0; run < kGroups; run += kRun) {
-      IntVec pairs[kRows] = {};
-      for (int g = run; g < run + kRun; ++g) {
-        const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
+    for (int p = 0; p < kParts<Block>; ++p) {
+      IntVec dots[kRows];
+      for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].corrections[p]);
+      for (int run = p * kPartGroups; run < (p + 1) * kPartGroups; run += kRun) {
+        IntVec pairs[kRows] = {};
+        for (int g = run; g < run + kRun; ++g) {
+          const IntVec codes =
+              _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
+          for (int r = 0; r < kRows; ++r) {
+            int32_t four;
+            memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
+            const IntVec product = multiply_pairs<Block>(codes, set1_int(four));
+            pairs[r] = g == run ? product : _mm256_add_epi16(pairs[r], product);
+          }
+        }
         for (int r = 0; r < kRows; ++r) {
-          int32_t four;
-          memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
-          const IntVec product = multiply_pairs<Block>(codes, set1_int(four));
-          pairs[r] = g == run ? product : _mm256_add_epi16(pairs[r], product);
+          dots[r] = add_int(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
         }
       }
+      const Vec d = load(w->d[p] + lane);
       for (int r = 0; r < kRows; ++r) {
-        dots[r] = add_int(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+        const QuantizedBlock& block = x[r * a.x_stride];
+        sums[r] = fma(to_float(dots[r]), d * set1(block.scale), sums[r]);
+        if constexpr (kFormat<Block>.has_min) {
+          sums[r] = fma(load(w->m[p] + lane), set1(block.sums[p]), sums[r]);
+        }
       }
-    }
-    const Vec d = load(w->d + lane);
-    for (int r = 0; r < kRows; ++r) {
-      const QuantizedBlock& block = x[r * a.x_stride];
-      sums[r] = fma(to_float(dots[r]), d * set1(block.scale), sums[r]);
-      if constexpr (kHasMin<Block>) sums[r] = fma(load(w->m + lane), set1(block.sum), sums[r]);
     }
   }
   for (int r = 0; r < kRows; ++r) store(out + r * a.out_stride, sums[r]);
@@ -116,23 +128,27 @@ void multiply(const Int8Multiply& a) {
 
 template <typename Block>
 constexpr Int8Kernel kernel() {
+  constexpr int kBytes = sizeof(PanelBlock<kParts<Block>>);
   // Bytes become signed again: the products move the sign to the activations.
-  if constexpr (kHasBytes<Block>) {
+  if constexpr (kFormat<Block>.bits == 8) {
     constexpr auto kSignBits = static_cast<int32_t>(0x80808080);
-    return {0, unpack<Block, kSignBits>, multiply<Block>, nullptr};
+    return {0, kParts<Block>, kBytes, unpack<Block, kSignBits>, multiply<Block>, nullptr};
   }
-  return {kZero<Block>, unpack<Block>, multiply<Block>, nullptr};
+  return {kFormat<Block>.zero, kParts<Block>, kBytes, unpack<Block>, multiply<Block>, nullptr};
 }
 
 }  // namespace
 
 const Int8Kernels kInt8Avx2 = {
     kPanel,
-    sizeof(PanelBlock),
     0,
     quantize,
     {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
-     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>(), kernel<ops::BlockQ2_K>(),
+     kernel<ops::BlockQ3_K>(), kernel<ops::BlockQ4_K>(), kernel<ops::BlockQ5_K>(),
+     kernel<ops::BlockQ6_K>(), kernel<ops::BlockIQ4_NL>(), kernel<ops::BlockIQ4_XS>(),
+     kernel<ops::BlockMXFP4>()},
+    kernel<ops::KValues>(),
 };
 
 }  // namespace octavo::backends::cpu

@@ -10,7 +10,7 @@ namespace {
 // 12 float and 12 integer sums, two panel vectors and a broadcast: 27 of 32 registers.
 constexpr int kTileRows = 6;
 
-void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
+void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel) {
   for (int64_t b = 0; b < blocks; ++b, x += ops::kBlockValues, ++dst) {
     const Vec low = load(x);
     const Vec high = load(x + kLanes);
@@ -24,15 +24,19 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, int zero) {
     const IntVec c = round_to_int(high * inverse);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes), _mm512_cvtsepi32_epi8(a));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes + kLanes), _mm512_cvtsepi32_epi8(c));
-    const int sum = _mm512_reduce_add_epi32(add_int(a, c));
     dst->scale = top / 127.0f;
-    dst->sum = dst->scale * static_cast<float>(sum);
-    dst->correction = -zero * sum;
+    if (kernel.parts == 1) {
+      set_sum(*dst, 0, _mm512_reduce_add_epi32(add_int(a, c)), kernel.zero);
+    } else {
+      set_sum(*dst, 0, _mm512_reduce_add_epi32(a), kernel.zero);
+      set_sum(*dst, 1, _mm512_reduce_add_epi32(c), kernel.zero);
+    }
   }
 }
 
-template <int kRows, bool kMin>
+template <int kRows, bool kMin, int kNumParts>
 OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
+  constexpr int kPartGroups = kGroups / kNumParts;
   const QuantizedBlock* x = a.x + row * a.x_stride;
   float* out = a.out + row * a.out_stride;
   Vec sums[kRows][2];
@@ -41,29 +45,31 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
       sums[r][v] = a.accumulate ? load(out + r * a.out_stride + v * kLanes) : set1(0);
     }
   }
-  const auto* w = static_cast<const PanelBlock*>(a.panel);
+  const auto* w = static_cast<const PanelBlock<kNumParts>*>(a.panel);
   for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
-    IntVec dots[kRows][2];
-    for (int r = 0; r < kRows; ++r) {
-      dots[r][0] = dots[r][1] = set1_int(x[r * a.x_stride].correction);
-    }
-    for (int g = 0; g < kGroups; ++g) {
-      const IntVec w0 = _mm512_load_si512(w->codes[g]);
-      const IntVec w1 = _mm512_load_si512(w->codes[g] + kLanes);
+    for (int p = 0; p < kNumParts; ++p) {
+      IntVec dots[kRows][2];
       for (int r = 0; r < kRows; ++r) {
-        int32_t four;
-        memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
-        dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], w0, set1_int(four));
-        dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], w1, set1_int(four));
+        dots[r][0] = dots[r][1] = set1_int(x[r * a.x_stride].corrections[p]);
       }
-    }
-    for (int v = 0; v < 2; ++v) {
-      const Vec d = load(w->d + v * kLanes);
-      const Vec m = kMin ? load(w->m + v * kLanes) : set1(0);
-      for (int r = 0; r < kRows; ++r) {
-        const Vec scale = d * set1(x[r * a.x_stride].scale);
-        sums[r][v] = fma(to_float(dots[r][v]), scale, sums[r][v]);
-        if constexpr (kMin) sums[r][v] = fma(m, set1(x[r * a.x_stride].sum), sums[r][v]);
+      for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
+        const IntVec w0 = _mm512_load_si512(w->codes[g]);
+        const IntVec w1 = _mm512_load_si512(w->codes[g] + kLanes);
+        for (int r = 0; r < kRows; ++r) {
+          int32_t four;
+          memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
+          dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], w0, set1_int(four));
+          dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], w1, set1_int(four));
+        }
+      }
+      for (int v = 0; v < 2; ++v) {
+        const Vec d = load(w->d[p] + v * kLanes);
+        const Vec m = kMin ? load(w->m[p] + v * kLanes) : set1(0);
+        for (int r = 0; r < kRows; ++r) {
+          const QuantizedBlock& block = x[r * a.x_stride];
+          sums[r][v] = fma(to_float(dots[r][v]), d * set1(block.scale), sums[r][v]);
+          if constexpr (kMin) sums[r][v] = fma(m, set1(block.sums[p]), sums[r][v]);
+        }
       }
     }
   }
@@ -72,47 +78,65 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
   }
 }
 
-template <int kRows, bool kMin>
+template <int kRows, bool kMin, int kNumParts>
 void multiply_rest(const Int8Multiply& a, int64_t row) {
   if constexpr (kRows > 0) {
     if (a.rows - row == kRows) {
-      multiply_tile<kRows, kMin>(a, row);
+      multiply_tile<kRows, kMin, kNumParts>(a, row);
     } else {
-      multiply_rest<kRows - 1, kMin>(a, row);
+      multiply_rest<kRows - 1, kMin, kNumParts>(a, row);
     }
   }
 }
 
-template <bool kMin>
+template <bool kMin, int kNumParts>
 void multiply(const Int8Multiply& a) {
   int64_t row = 0;
-  for (; row + kTileRows <= a.rows; row += kTileRows) multiply_tile<kTileRows, kMin>(a, row);
-  multiply_rest<kTileRows - 1, kMin>(a, row);
+  for (; row + kTileRows <= a.rows; row += kTileRows) {
+    multiply_tile<kTileRows, kMin, kNumParts>(a, row);
+  }
+  multiply_rest<kTileRows - 1, kMin, kNumParts>(a, row);
 }
 
 // 8 registers of codes, 8 integer and 8 float sums.
 constexpr int kFewRows = 8;
 
+// 32 values of kLanes weight rows times `kRows` rows of x, added to `sums`.
+template <typename Block, int kRows>
+OCTAVO_INLINE void add_products(Vec (&sums)[kRows], const LaneBlock<kParts<Block>>& w,
+                                const QuantizedBlock* x, int64_t x_stride) {
+  constexpr int kPartGroups = kGroups / kParts<Block>;
+  for (int r = 0; r < kRows; ++r) {
+    const QuantizedBlock& block = x[r * x_stride];
+    for (int p = 0; p < kParts<Block>; ++p) {
+      IntVec dot = set1_int(block.corrections[p]);
+      for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
+        int32_t four;
+        memcpy(&four, block.codes + 4 * g, sizeof(four));
+        dot = _mm512_dpbusd_epi32(dot, w.codes[g], set1_int(four));
+      }
+      sums[r] = fma(to_float(dot), w.d[p] * set1(block.scale), sums[r]);
+      if constexpr (kFormat<Block>.has_min) {
+        sums[r] = fma(w.m[p], set1(block.sums[p]), sums[r]);
+      }
+    }
+  }
+}
+
 template <typename Block, int kRows>
 void multiply_few_rows(const Int8Multiply& a, const Int8Weights& w) {
   constexpr int64_t kBytes = kLanes * sizeof(Block);
+  const int64_t file_blocks = w.blocks / kSubBlocks<Block>;
   for (int lane = 0; lane < kPanel; lane += kLanes) {
     Vec sums[kRows];
     for (int r = 0; r < kRows; ++r) sums[r] = set1(0);
-    for (int64_t b = 0; b < w.blocks; ++b) {
-      prefetch(w.next, (lane / kLanes * w.blocks + b) * kBytes, kBytes);
-      const LaneBlock block =
-          unpack_lanes<Block>(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
-      for (int r = 0; r < kRows; ++r) {
-        const QuantizedBlock& x = a.x[r * a.x_stride + b];
-        IntVec dot = set1_int(x.correction);
-        for (int g = 0; g < kGroups; ++g) {
-          int32_t four;
-          memcpy(&four, x.codes + 4 * g, sizeof(four));
-          dot = _mm512_dpbusd_epi32(dot, block.codes[g], set1_int(four));
-        }
-        sums[r] = fma(to_float(dot), block.d * set1(x.scale), sums[r]);
-        if constexpr (kHasMin<Block>) sums[r] = fma(block.m, set1(x.sum), sums[r]);
+    for (int64_t b = 0; b < file_blocks; ++b) {
+      prefetch(w.next, (lane / kLanes * file_blocks + b) * kBytes, kBytes);
+      LaneFile<Block> file;
+      file.load(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      for (int s = 0; s < kSubBlocks<Block>; ++s) {
+        const QuantizedBlock* x = a.x + b * kSubBlocks<Block> + s;
+        add_products<Block, kRows>(sums, file.block(s), x, a.x_stride);
       }
     }
     for (int r = 0; r < kRows; ++r) store(a.out + r * a.out_stride + lane, sums[r]);
@@ -132,18 +156,26 @@ void multiply_few(const Int8Multiply& a, const Int8Weights& w) {
 
 template <typename Block>
 constexpr Int8Kernel kernel() {
-  return {kZero<Block>, unpack<Block>, multiply<kHasMin<Block>>, multiply_few<Block>};
+  return {kFormat<Block>.zero,
+          kParts<Block>,
+          sizeof(PanelBlock<kParts<Block>>),
+          unpack<Block>,
+          multiply<kFormat<Block>.has_min, kParts<Block>>,
+          multiply_few<Block>};
 }
 
 }  // namespace
 
 const Int8Kernels kInt8Avx512Vnni = {
     kPanel,
-    sizeof(PanelBlock),
     kFewRows,
     quantize,
     {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),
-     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>()},
+     kernel<ops::BlockQ5_1>(), kernel<ops::BlockQ8_0>(), kernel<ops::BlockQ2_K>(),
+     kernel<ops::BlockQ3_K>(), kernel<ops::BlockQ4_K>(), kernel<ops::BlockQ5_K>(),
+     kernel<ops::BlockQ6_K>(), kernel<ops::BlockIQ4_NL>(), kernel<ops::BlockIQ4_XS>(),
+     kernel<ops::BlockMXFP4>()},
+    kernel<ops::KValues>(),
 };
 
 }  // namespace octavo::backends::cpu

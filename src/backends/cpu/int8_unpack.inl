@@ -1,14 +1,15 @@
 // Panels of byte codes for the int8 kernels of AVX2 and AVX-512.
-#include "backends/cpu/quant_unpack.inl"
+#include "backends/cpu/k_unpack.inl"
 
 namespace octavo::backends::cpu {
 namespace {
 
-// One block of kPanel rows.
+// 32 values of kPanel rows.
+template <int kNumParts>
 struct alignas(64) PanelBlock {
   int32_t codes[kGroups][kPanel];
-  float d[kPanel];
-  float m[kPanel];  // written and read only for types that have a minimum
+  float d[kNumParts][kPanel];
+  float m[kNumParts][kPanel];  // written and read only for types that have a minimum
 };
 
 // The largest magnitude of a block says whether all of it is finite, once NaN is looked for.
@@ -18,7 +19,12 @@ OCTAVO_INLINE bool is_finite(float largest, bool has_nan) {
 
 OCTAVO_INLINE void mark_not_finite(QuantizedBlock& block) {
   memset(&block, 0, sizeof(block));
-  block.scale = block.sum = __builtin_nanf("");
+  block.scale = block.sums[0] = block.sums[1] = __builtin_nanf("");
+}
+
+OCTAVO_INLINE void set_sum(QuantizedBlock& block, int part, int32_t sum, int zero) {
+  block.sums[part] = block.scale * static_cast<float>(sum);
+  block.corrections[part] = -zero * sum;
 }
 
 // The rows of a panel lie apart, which hardware does not prefetch well; together they are one
@@ -34,18 +40,24 @@ OCTAVO_INLINE void prefetch(const void* next, int64_t begin, int64_t bytes) {
 template <typename Block, int32_t kFlip = 0>
 void unpack(void* panel, const Int8Weights& w) {
   constexpr int64_t kBytes = kPanel * sizeof(Block);
-  auto* out = static_cast<PanelBlock*>(panel);
-  for (int64_t b = 0; b < w.blocks; ++b) {
+  auto* out = static_cast<PanelBlock<kParts<Block>>*>(panel);
+  for (int64_t b = 0; b < w.blocks / kSubBlocks<Block>; ++b) {
     prefetch(w.next, b * kBytes, kBytes);
     for (int lane = 0; lane < kPanel; lane += kLanes) {
-      const LaneBlock in =
-          unpack_lanes<Block>(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
-      for (int g = 0; g < kGroups; ++g) {
-        const IntVec codes = kFlip == 0 ? in.codes[g] : xor_int(in.codes[g], set1_int(kFlip));
-        memcpy(out[b].codes[g] + lane, &codes, sizeof(codes));
+      LaneFile<Block> file;
+      file.load(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      for (int s = 0; s < kSubBlocks<Block>; ++s) {
+        const auto in = file.block(s);
+        auto& to = out[b * kSubBlocks<Block> + s];
+        for (int g = 0; g < kGroups; ++g) {
+          const IntVec codes = kFlip == 0 ? in.codes[g] : xor_int(in.codes[g], set1_int(kFlip));
+          memcpy(to.codes[g] + lane, &codes, sizeof(codes));
+        }
+        for (int p = 0; p < kParts<Block>; ++p) {
+          store(to.d[p] + lane, in.d[p]);
+          if constexpr (kFormat<Block>.has_min) store(to.m[p] + lane, in.m[p]);
+        }
       }
-      store(out[b].d + lane, in.d);
-      if constexpr (kHasMin<Block>) store(out[b].m + lane, in.m);
     }
   }
 }

@@ -14,7 +14,7 @@ void linear_float(ops::ExecContext& ctx, const ops::LinearArgs& args, const Floa
 // bfloat16 weights and activations, multiplied exactly and summed in float32.
 void linear_bf16(ops::ExecContext& ctx, const ops::LinearArgs& args, const Bf16Kernels& kernels);
 
-// Weights in blocks of 32 codes, activations rounded to int8.
+// Weights of block types, activations rounded to int8.
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& args, const Int8Kernels& kernels);
 
 // Workspace for the largest of the three, for `rows` rows of `cols` values.

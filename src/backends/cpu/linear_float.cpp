@@ -1,13 +1,15 @@
 #include "backends/cpu/linear.h"
 #include "backends/cpu/linear_panels.h"
+#include "ops/decode_row.h"
+#include "ops/k_blocks.h"
 #include "tensor/float16.h"
 
 namespace octavo::backends::cpu {
 namespace {
 
-// Values of k that are multiplied at a time: kMaxPanel * 256 floats are 32 KB. They are unpacked in
-// steps (of whole blocks), between which the same part of the next panel is prefetched.
-constexpr int64_t kChunk = 256;
+// Values of k that are multiplied at a time: kMaxPanel * 256 floats are 32 KB, whole blocks of any
+// type. They are unpacked in steps, between which the same part of the next panel is prefetched.
+constexpr int64_t kChunk = ops::kKBlockValues;
 constexpr int64_t kStep = 32;
 
 FloatUnpack unpack_fn(const FloatKernels& kernels, DType dtype) {
@@ -19,8 +21,23 @@ FloatUnpack unpack_fn(const FloatKernels& kernels, DType dtype) {
     case DType::kBF16:
       return kernels.unpack_bf16;
     default:
-      return kernels.unpack_quantized[quantized_index(dtype)];
+      break;
   }
+  const int index = quantized_index(dtype);
+  return index < kNumUnpackedTypes ? kernels.unpack_quantized[index] : nullptr;
+}
+
+// Types that the kernels cannot unpack: the rows are decoded one by one, then brought into a panel.
+void decode_and_unpack(float* dst, const PanelRows& rows, int64_t count, DType dtype,
+                       const FloatKernels& kernels, Arena arena) {
+  const ops::DecodeRowFn decode = ops::decode_row_fn(dtype);
+  auto* values = arena.take<float>(count * kernels.panel);
+  const void* decoded[kMaxPanel];
+  for (int r = 0; r < kernels.panel; ++r) {
+    decode(static_cast<const std::byte*>(rows.pointers[r]), values + r * count, count);
+    decoded[r] = values + r * count;
+  }
+  kernels.unpack_f32(dst, decoded, count);
 }
 
 ops::Mat rounded_to_bf16(ops::ExecContext& ctx, const ops::Mat& x, Arena& arena) {
@@ -42,15 +59,20 @@ void linear_float(ops::ExecContext& ctx, const ops::LinearArgs& a, const FloatKe
   Arena shared(ctx.workspace, ctx.workspace_bytes);
   const ops::Mat x = round_x ? rounded_to_bf16(ctx, a.x, shared) : a.x;
   const FloatUnpack unpack = unpack_fn(kernels, a.w->dtype);
+  const int64_t step = std::max<int64_t>(kStep, dtype_traits(a.w->dtype).block_size);
   for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
     auto* panel = arena.take<float>(kChunk * kernels.panel);
     for (int64_t k = 0; k < x.cols; k += kChunk) {
       const int64_t count = std::min(kChunk, x.cols - k);
-      for (int64_t i = 0; i < count; i += kStep) {
-        const int64_t step = std::min(kStep, count - i);
+      for (int64_t i = 0; i < count; i += step) {
+        const int64_t values = std::min(step, count - i);
         const PanelRows rows(task, kernels.panel, dtype_bytes(a.w->dtype, k + i),
-                             dtype_bytes(a.w->dtype, step));
-        unpack(panel + i * kernels.panel, rows.pointers, step);
+                             dtype_bytes(a.w->dtype, values));
+        if (unpack != nullptr) {
+          unpack(panel + i * kernels.panel, rows.pointers, values);
+        } else {
+          decode_and_unpack(panel + i * kernels.panel, rows, values, a.w->dtype, kernels, arena);
+        }
       }
       kernels.multiply({task.out, task.out_stride, x.row<float>(task.row) + k, x.stride,
                         task.num_rows, panel, kernels.panel, count, k > 0});

@@ -17,13 +17,15 @@ namespace octavo::backends::cpu {
 // Zen 4's L2.
 inline constexpr int64_t kRowBlock = 128;
 
-// Per thread: an unpacked panel of at most 32 KB and the sums of a ragged panel (kRowBlock rows of
-// kMaxPanel floats).
-inline constexpr int64_t kLinearThreadBytes = 48 << 10;
+// Per thread: an unpacked panel of at most 32 KB, as much for rows that are decoded before they are
+// brought into a panel, and the sums of a ragged panel (kRowBlock rows of kMaxPanel floats).
+inline constexpr int64_t kLinearThreadBytes = 80 << 10;
 
-// The place of a block type in the arrays of micro_kernels.h.
+// The place of a block type in the arrays of micro_kernels.h; kNumUnpackedTypes or more for types
+// that no kernel unpacks.
 inline int quantized_index(DType dtype) {
-  static_assert(static_cast<int>(DType::kQ8_0) - static_cast<int>(DType::kQ4_0) == 4);
+  static_assert(static_cast<int>(DType::kMXFP4) - static_cast<int>(DType::kQ4_0) ==
+                kNumUnpackedTypes - 1);
   return static_cast<int>(dtype) - static_cast<int>(DType::kQ4_0);
 }
 

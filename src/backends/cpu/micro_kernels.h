@@ -14,6 +14,10 @@ namespace octavo::backends::cpu {
 
 inline constexpr int kMaxPanel = 32;
 
+// Block types that kernels unpack themselves, in the order of DType: q4_0 q4_1 q5_0 q5_1 q8_0 q2_k
+// q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4.
+inline constexpr int kNumUnpackedTypes = 13;
+
 // out[i, 0..panel) = sum over k of x[i, k] * panel[k, 0..panel), for `rows` rows.
 struct FloatMultiply {
   float* out;
@@ -37,7 +41,7 @@ struct FloatKernels {
   FloatUnpack unpack_f32;
   FloatUnpack unpack_f16;
   FloatUnpack unpack_bf16;
-  FloatUnpack unpack_quantized[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
+  FloatUnpack unpack_quantized[kNumUnpackedTypes];
 
   // dst[i] = src[i], i < count.
   void (*widen_f16)(float* dst, const void* src, int64_t count);
@@ -49,23 +53,29 @@ struct FloatKernels {
   // count >= 1.
   void (*softmax)(float* scores, int64_t count, int64_t padded, float* max, float* sum);
 
+  // out[i] = activation(gate[i]) * up[i]
   void (*silu_mul)(float* out, const float* gate, const float* up, int64_t count);
+  void (*gelu_tanh_mul)(float* out, const float* gate, const float* up, int64_t count);
+
+  // x[i] = cap * tanh(x[i] / cap)
+  void (*softcap)(float* x, int64_t count, float cap);
 };
 
 extern const FloatKernels kFloatGeneric;
 extern const FloatKernels kFloatAvx2;
 extern const FloatKernels kFloatAvx512;
 
-// Activations rounded to int8, 32 values to a block.
+// Activations rounded to int8, 32 values to a block. A block has one part, or two of 16 values
+// where the weights have a scale for each 16; of one part the second sum is not used.
 struct QuantizedBlock {
-  float scale;         // largest magnitude / 127
-  float sum;           // scale * sum(codes): meets the minimum of the _1 types
-  int32_t correction;  // -zero * sum(codes)
-  int8_t codes[32];    // round(x / scale), ties to even
+  float scale;             // largest magnitude / 127
+  float sums[2];           // scale * sum(codes) of a part: meets the minimum of types that have one
+  int32_t corrections[2];  // -zero * sum(codes) of a part
+  int8_t codes[32];        // round(x / scale), ties to even
 };
 
 // A block whose values are all smaller counts as zero, so that 127 / largest stays finite. One with
-// an infinity or a NaN has a NaN for its scale and sum, and zeros for codes.
+// an infinity or a NaN has a NaN for its scale and sums, and zeros for codes.
 inline constexpr float kLeastMagnitude = 1e-30f;
 
 struct Int8Multiply {
@@ -83,7 +93,7 @@ struct Int8Multiply {
 // will be wanted soon.
 struct Int8Weights {
   const void* const* rows;
-  int64_t blocks;
+  int64_t blocks;  // of 32 values; whole blocks of the file
   const void* next;
 };
 
@@ -91,6 +101,8 @@ struct Int8Weights {
 // wants unsigned operands.
 struct Int8Kernel {
   int zero;
+  int parts;              // 1 or 2
+  int panel_block_bytes;  // of an unpacked panel, per block of 32 values
   void (*unpack)(void* panel, const Int8Weights&);
   void (*multiply)(const Int8Multiply&);
   // Both at once without a panel in memory, for 1 to `few_rows` rows of x; the same bits.
@@ -99,10 +111,10 @@ struct Int8Kernel {
 
 struct Int8Kernels {
   int panel;
-  int panel_block_bytes;  // of an unpacked panel, per block of 32 values
-  int few_rows;           // 0: multiply_few is null
-  void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, int zero);
-  Int8Kernel by_type[5];  // q4_0 q4_1 q5_0 q5_1 q8_0
+  int few_rows;  // 0: multiply_few is null
+  void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel);
+  Int8Kernel by_type[kNumUnpackedTypes];
+  Int8Kernel unpacked;  // rows of ops::KValues without minima
 };
 
 extern const Int8Kernels kInt8Generic;

@@ -5,32 +5,96 @@
 #include "backends/cpu/micro_kernels.h"
 #include "backends/cpu/simd.h"
 #include "ops/blocks.h"
+#include "ops/iq_blocks.h"
+#include "ops/k_blocks.h"
 
 namespace octavo::backends::cpu {
 namespace {
 
 constexpr int kGroups = ops::kBlockValues / 4;
 
+// What the codes of a type are once they are unpacked: value = d * (code - zero) + m, for each part
+// of 32 values that has a scale of its own.
+struct CodeFormat {
+  int bits;
+  int zero = 0;
+  bool has_min = false;
+  int parts = 1;
+  int sub_blocks = 1;  // of 32 values, in a block of the file
+};
 template <typename Block>
-constexpr bool kHasMin = requires(Block b) { b.m; };
-template <typename Block>
-constexpr bool kHasFifthBits = requires(Block b) { b.qh; };
-template <typename Block>
-constexpr bool kHasBytes = sizeof(Block::qs) == ops::kBlockValues;
+constexpr CodeFormat kFormat = {};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ4_0> = {.bits = 4, .zero = 8};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ4_1> = {.bits = 4, .has_min = true};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ5_0> = {.bits = 5, .zero = 16};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ5_1> = {.bits = 5, .has_min = true};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ8_0> = {.bits = 8, .zero = 128};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ2_K> = {
+    .bits = 2, .has_min = true, .parts = 2, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ3_K> = {
+    .bits = 3, .zero = 4, .parts = 2, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ4_K> = {
+    .bits = 4, .has_min = true, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ5_K> = {
+    .bits = 5, .has_min = true, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockQ6_K> = {
+    .bits = 6, .zero = 32, .parts = 2, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockIQ4_NL> = {.bits = 8, .zero = 128};
+template <>
+constexpr CodeFormat kFormat<ops::BlockIQ4_XS> = {
+    .bits = 8, .zero = 128, .sub_blocks = ops::kKSubBlocks};
+template <>
+constexpr CodeFormat kFormat<ops::BlockMXFP4> = {.bits = 8, .zero = 128};
+template <>
+constexpr CodeFormat kFormat<ops::KValues> = {
+    .bits = 8, .zero = 128, .parts = 2, .sub_blocks = ops::kKSubBlocks};
 
-// What codes mean zero, as they are unpacked below.
 template <typename Block>
-constexpr int kZero = kHasMin<Block>         ? 0
-                      : kHasBytes<Block>     ? 128
-                      : kHasFifthBits<Block> ? 16
-                                             : 8;
+constexpr int kParts = kFormat<Block>.parts;
+template <typename Block>
+constexpr int kSubBlocks = kFormat<Block>.sub_blocks;
 
-// A block of kLanes rows: value = d * (code - kZero) + m.
+// 32 values of kLanes rows.
+template <int kNumParts>
 struct LaneBlock {
   IntVec codes[kGroups];
-  Vec d;
-  Vec m;
+  Vec d[kNumParts];
+  Vec m[kNumParts];  // zero for types that have no minimum
 };
+
+// A block of the file of kLanes rows is a LaneFile<Block>: after load(), block(s) gives its s-th 32
+// values.
+
+OCTAVO_INLINE IntVec nibbles(IntVec v) {
+  return and_int(v, set1_int(0x0F0F0F0F));
+}
+
+// Signed bytes to codes with 128 for zero.
+OCTAVO_INLINE IntVec biased(IntVec v) {
+  return xor_int(v, set1_int(static_cast<int32_t>(0x80808080)));
+}
+
+// 16 bytes of nibbles to codes: the low ones are values 0..15, the high ones 16..31.
+OCTAVO_INLINE void unpack_nibbles(IntVec (&codes)[kGroups], const void* const* rows,
+                                  int64_t offset) {
+  IntVec words[4];
+  load_transposed(words, rows, offset);
+  for (int g = 0; g < 4; ++g) {
+    codes[g] = nibbles(words[g]);
+    codes[g + 4] = nibbles(shift_right<4>(words[g]));
+  }
+}
 
 // Bits 4 * group + i of every lane, as 16 in byte i: byte group / 2 is copied to all bytes and each
 // tested for its own bit.
@@ -53,40 +117,85 @@ OCTAVO_INLINE IntVec fifth_bits(IntVec high, int group) {
 #endif
 }
 
-// The block at `offset` of kLanes rows.
-template <typename Block>
-OCTAVO_INLINE LaneBlock unpack_lanes(const void* const* rows, int64_t offset) {
-  LaneBlock out;
-  // The scale is the first half of the first word, a minimum the second.
-  IntVec head[4];
-  load_transposed(head, rows, offset);
-  out.d = half_to_float(head[0]);
-  out.m = kHasMin<Block> ? half_to_float(shift_right<16>(head[0])) : set1(0);
+// Where a file block of kLanes rows lies: all that types of 32 values need.
+struct LanePlace {
+  const void* const* rows;
+  int64_t offset;
 
-  IntVec words[4];
-  const int64_t codes = offset + static_cast<int64_t>(offsetof(Block, qs));
-  load_transposed(words, rows, codes);
-  if constexpr (kHasBytes<Block>) {
-    constexpr auto kSignBits = static_cast<int32_t>(0x80808080);
-    for (int g = 0; g < 4; ++g) out.codes[g] = xor_int(words[g], set1_int(kSignBits));
-    load_transposed(words, rows, codes + 16);
-    for (int g = 0; g < 4; ++g) out.codes[g + 4] = xor_int(words[g], set1_int(kSignBits));
-  } else {
-    IntVec high[4];
-    if constexpr (kHasFifthBits<Block>) {
+  OCTAVO_INLINE void load(const void* const* file_rows, int64_t file_offset) {
+    rows = file_rows;
+    offset = file_offset;
+  }
+  // The first 16 bytes.
+  OCTAVO_INLINE void load_head(IntVec (&words)[4]) const { load_transposed(words, rows, offset); }
+};
+
+// Q4_0 to Q5_1: the scale is the first half of the first word, a minimum the second.
+template <typename Block>
+struct LaneFile : LanePlace {
+  OCTAVO_INLINE LaneBlock<1> block(int) const {
+    LaneBlock<1> out;
+    IntVec head[4];
+    load_head(head);
+    out.d[0] = half_to_float(head[0]);
+    out.m[0] = kFormat<Block>.has_min ? half_to_float(shift_right<16>(head[0])) : set1(0);
+    unpack_nibbles(out.codes, rows, offset + static_cast<int64_t>(offsetof(Block, qs)));
+    if constexpr (kFormat<Block>.bits == 5) {
+      IntVec high[4];
       load_transposed(high, rows, offset + static_cast<int64_t>(offsetof(Block, qh)));
-    }
-    // Low nibbles are values 0..15, high nibbles 16..31.
-    for (int g = 0; g < kGroups; ++g) {
-      const IntVec word = g < 4 ? words[g] : shift_right<4>(words[g - 4]);
-      out.codes[g] = and_int(word, set1_int(0x0F0F0F0F));
-      if constexpr (kHasFifthBits<Block>) {
+      for (int g = 0; g < kGroups; ++g) {
         out.codes[g] = add_int(out.codes[g], fifth_bits(high[0], g));
       }
     }
+    return out;
   }
-  return out;
-}
+};
+
+template <>
+struct LaneFile<ops::BlockQ8_0> : LanePlace {
+  OCTAVO_INLINE LaneBlock<1> block(int) const {
+    LaneBlock<1> out;
+    IntVec words[4];
+    load_head(words);
+    out.d[0] = half_to_float(words[0]);
+    out.m[0] = set1(0);
+    for (int half = 0; half < 2; ++half) {
+      load_transposed(words, rows, offset + 2 + 16 * half);
+      for (int g = 0; g < 4; ++g) out.codes[4 * half + g] = biased(words[g]);
+    }
+    return out;
+  }
+};
+
+template <>
+struct LaneFile<ops::BlockIQ4_NL> : LanePlace {
+  OCTAVO_INLINE LaneBlock<1> block(int) const {
+    LaneBlock<1> out;
+    IntVec head[4];
+    load_head(head);
+    out.d[0] = half_to_float(head[0]);
+    out.m[0] = set1(0);
+    unpack_nibbles(out.codes, rows, offset + 2);
+    for (IntVec& codes : out.codes) codes = biased(look_up(ops::kIQ4Levels, codes));
+    return out;
+  }
+};
+
+template <>
+struct LaneFile<ops::BlockMXFP4> : LanePlace {
+  OCTAVO_INLINE LaneBlock<1> block(int) const {
+    LaneBlock<1> out;
+    IntVec head[4];
+    load_head(head);
+    // 2^(e - 128), the half of a float with the exponent e; e = 0 is a subnormal.
+    const Vec power = from_bits(shift_left<23>(and_int(head[0], set1_int(255))));
+    out.d[0] = max(power, set1(0x1p-127f)) * set1(0.5f);
+    out.m[0] = set1(0);
+    unpack_nibbles(out.codes, rows, offset + 1);
+    for (IntVec& codes : out.codes) codes = biased(look_up(ops::kMXFP4Levels, codes));
+    return out;
+  }
+};
 
 }  // namespace
 }  // namespace octavo::backends::cpu

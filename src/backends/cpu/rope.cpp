@@ -50,12 +50,13 @@ Rotation rotation(float angle, float factor) {
 void rotate_heads(const ops::RopeArgs& a, int64_t t) {
   const int64_t half = a.rotary_dim / 2;
   const auto position = static_cast<float>(a.positions[t]);
+  const float* inv_freq = a.inv_freq + (a.variants == nullptr ? 0 : a.variants[t]) * half;
   float cosines[kAngles];
   float sines[kAngles];
   for (int64_t begin = 0; begin < half; begin += kAngles) {
     const int64_t count = std::min(kAngles, half - begin);
     for (int64_t i = 0; i < count; ++i) {
-      const Rotation turn = rotation(position * a.inv_freq[begin + i], a.attention_factor);
+      const Rotation turn = rotation(position * inv_freq[begin + i], a.attention_factor);
       cosines[i] = turn.cos;
       sines[i] = turn.sin;
     }

@@ -10,6 +10,9 @@
 namespace octavo::backends::cpu {
 namespace {
 
+// An exponential makes a value about as costly as eight plain ones.
+constexpr int64_t kExponentialCost = 8;
+
 // Sixteen partial sums, one for each i % 16: a fixed order that the compiler can keep in vectors.
 float sum_of_squares(const float* x, int64_t count) {
   constexpr int kSums = 16;
@@ -43,7 +46,9 @@ void store_row(void* cache, DType dtype, int64_t index, const float* src, int64_
 void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   const ops::DecodeRowFn decode = ops::decode_row_fn(a.table->dtype);
   for_rows(ctx, a.out.rows, a.out.cols, [&](int64_t t) {
-    decode(a.table->row(a.token_ids[t]), a.out.row<float>(t), a.table->cols);
+    float* out = a.out.row<float>(t);
+    decode(a.table->row(a.token_ids[t]), out, a.table->cols);
+    for (int64_t i = 0; a.scale != 1 && i < a.out.cols; ++i) out[i] *= a.scale;
   });
 }
 
@@ -71,11 +76,26 @@ void write_kv(ops::ExecContext& ctx, const ops::WriteKvArgs& a) {
   });
 }
 
-void silu_mul(ops::ExecContext& ctx, const ops::SiluMulArgs& a, const FloatKernels& kernels) {
-  // The exponential makes a value about as costly as eight plain ones.
-  for_rows(ctx, a.gate.rows, 8 * a.gate.cols, [&](int64_t t) {
-    kernels.silu_mul(a.out.row<float>(t), a.gate.row<float>(t), a.up.row<float>(t), a.gate.cols);
+void scale_queries(ops::ExecContext& ctx, const ops::ScaleQueriesArgs& a) {
+  for_rows(ctx, a.x.rows, a.x.cols, [&](int64_t t) {
+    const double steps = std::floor((a.positions[t] + 1.0) / a.floor_scale);
+    const auto scale = static_cast<float>(1 + a.attn_scale * std::log(1 + steps));
+    float* x = a.x.row<float>(t);
+    for (int64_t i = 0; i < a.x.cols; ++i) x[i] *= scale;
   });
+}
+
+void activation_mul(ops::ExecContext& ctx, const ops::ActivationMulArgs& a,
+                    const FloatKernels& kernels) {
+  const auto fn = a.activation == ops::Activation::kSilu ? kernels.silu_mul : kernels.gelu_tanh_mul;
+  for_rows(ctx, a.gate.rows, kExponentialCost * a.gate.cols, [&](int64_t t) {
+    fn(a.out.row<float>(t), a.gate.row<float>(t), a.up.row<float>(t), a.gate.cols);
+  });
+}
+
+void softcap(ops::ExecContext& ctx, const ops::SoftcapArgs& a, const FloatKernels& kernels) {
+  for_rows(ctx, a.x.rows, kExponentialCost * a.x.cols,
+           [&](int64_t t) { kernels.softcap(a.x.row<float>(t), a.x.cols, a.cap); });
 }
 
 void add(ops::ExecContext& ctx, const ops::AddArgs& a) {
@@ -88,7 +108,13 @@ void add(ops::ExecContext& ctx, const ops::AddArgs& a) {
 
 void gather_rows(ops::ExecContext& ctx, const ops::GatherRowsArgs& a) {
   for_rows(ctx, a.out.rows, a.out.cols, [&](int64_t i) {
-    std::memcpy(a.out.row<float>(i), a.x.row<float>(a.row_ids[i]), a.out.cols * sizeof(float));
+    const float* x = a.x.row<float>(a.row_ids[i]);
+    float* out = a.out.row<float>(i);
+    if (a.scales == nullptr) {
+      std::memcpy(out, x, a.out.cols * sizeof(float));
+    } else {
+      for (int64_t j = 0; j < a.out.cols; ++j) out[j] = a.scales[i] * x[j];
+    }
   });
 }
 

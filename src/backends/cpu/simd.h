@@ -68,6 +68,14 @@ template <int kBits>
 OCTAVO_INLINE IntVec shift_right(IntVec v) {
   return _mm512_srli_epi32(v, kBits);
 }
+OCTAVO_INLINE IntVec shift_right(IntVec v, int bits) {
+  return _mm512_srl_epi32(v, _mm_cvtsi32_si128(bits));
+}
+// table[i] for every byte i of `indexes`, all below 16.
+OCTAVO_INLINE IntVec look_up(const int8_t (&table)[16], IntVec indexes) {
+  const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(levels), indexes);
+}
 // The low half of every 32-bit lane as an IEEE half.
 OCTAVO_INLINE Vec half_to_float(IntVec v) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
@@ -154,6 +162,13 @@ OCTAVO_INLINE IntVec shift_left(IntVec v) {
 template <int kBits>
 OCTAVO_INLINE IntVec shift_right(IntVec v) {
   return _mm256_srli_epi32(v, kBits);
+}
+OCTAVO_INLINE IntVec shift_right(IntVec v, int bits) {
+  return _mm256_srl_epi32(v, _mm_cvtsi32_si128(bits));
+}
+OCTAVO_INLINE IntVec look_up(const int8_t (&table)[16], IntVec indexes) {
+  const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), indexes);
 }
 OCTAVO_INLINE Vec half_to_float(IntVec v) {
   const __m256i low = _mm256_and_si256(v, _mm256_set1_epi32(0xFFFF));
@@ -244,6 +259,16 @@ typedef uint32_t UnsignedVec __attribute__((vector_size(16)));
 template <int kBits>
 OCTAVO_INLINE IntVec shift_right(IntVec v) {
   return reinterpret_cast<IntVec>(reinterpret_cast<UnsignedVec>(v) >> kBits);
+}
+OCTAVO_INLINE IntVec shift_right(IntVec v, int bits) {
+  return reinterpret_cast<IntVec>(reinterpret_cast<UnsignedVec>(v) >> bits);
+}
+OCTAVO_INLINE IntVec look_up(const int8_t (&table)[16], IntVec indexes) {
+  uint8_t bytes[sizeof(IntVec)];
+  memcpy(bytes, &indexes, sizeof(bytes));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(table[byte]);
+  memcpy(&indexes, bytes, sizeof(bytes));
+  return indexes;
 }
 // Exponent and mantissa move into place; the product scales by 2^112, which also makes subnormal
 // halves right. Infinity and NaN keep an all-ones exponent.

@@ -10,10 +10,11 @@
 namespace octavo::backends::cpu {
 namespace {
 
+using ops::ActivationMulArgs;
 using ops::AttentionArgs;
 using ops::ExecContext;
 using ops::LinearArgs;
-using ops::SiluMulArgs;
+using ops::SoftcapArgs;
 
 // The contract's function pointers carry no data: which micro-kernels a row uses is a template
 // argument.
@@ -38,13 +39,18 @@ void attend(ExecContext& ctx, const AttentionArgs& a) {
   attention(ctx, a, kKernels);
 }
 template <const FloatKernels& kKernels>
-void silu(ExecContext& ctx, const SiluMulArgs& a) {
-  silu_mul(ctx, a, kKernels);
+void activate(ExecContext& ctx, const ActivationMulArgs& a) {
+  activation_mul(ctx, a, kKernels);
+}
+template <const FloatKernels& kKernels>
+void cap(ExecContext& ctx, const SoftcapArgs& a) {
+  softcap(ctx, a, kKernels);
 }
 
-constexpr DTypeSet kQuantized = dtype_bit(DType::kQ4_0) | dtype_bit(DType::kQ4_1) |
-                                dtype_bit(DType::kQ5_0) | dtype_bit(DType::kQ5_1) |
-                                dtype_bit(DType::kQ8_0);
+constexpr DTypeSet dtype_range(DType first, DType last) {
+  return (dtype_bit(last) << 1) - dtype_bit(first);
+}
+constexpr DTypeSet kQuantized = dtype_range(DType::kQ4_0, DType::kTQ1_0);
 constexpr DTypeSet kAnyWeight =
     kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
 
@@ -71,15 +77,24 @@ const Kernel kTable[] = {
     {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
     {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
     {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},
-    {"silu_mul", 0, kFloat32, Isa::kGeneric, true, "silu_mul_generic", silu<kFloatGeneric>},
-    {"silu_mul", 0, kFloat32, Isa::kAvx2, true, "silu_mul_avx2", silu<kFloatAvx2>},
-    {"silu_mul", 0, kFloat32, Isa::kAvx512, true, "silu_mul_avx512", silu<kFloatAvx512>},
+    {"activation_mul", 0, kFloat32, Isa::kGeneric, true, "activation_mul_generic",
+     activate<kFloatGeneric>},
+    {"activation_mul", 0, kFloat32, Isa::kAvx2, true, "activation_mul_avx2", activate<kFloatAvx2>},
+    {"activation_mul", 0, kFloat32, Isa::kAvx512, true, "activation_mul_avx512",
+     activate<kFloatAvx512>},
+    {"softcap", 0, kFloat32, Isa::kGeneric, true, "softcap_generic", cap<kFloatGeneric>},
+    {"softcap", 0, kFloat32, Isa::kAvx2, true, "softcap_avx2", cap<kFloatAvx2>},
+    {"softcap", 0, kFloat32, Isa::kAvx512, true, "softcap_avx512", cap<kFloatAvx512>},
     {"embed", 0, kFloat32, Isa::kGeneric, true, "embed_generic", embed},
     {"rms_norm", 0, kFloat32, Isa::kGeneric, true, "rms_norm_generic", rms_norm},
     {"rope", 0, kFloat32, Isa::kGeneric, true, "rope_generic", rope},
+    {"scale_queries", 0, kFloat32, Isa::kGeneric, true, "scale_queries_generic", scale_queries},
     {"write_kv", 0, kFloat32, Isa::kGeneric, true, "write_kv_generic", write_kv},
     {"add", 0, kFloat32, Isa::kGeneric, true, "add_generic", add},
     {"gather_rows", 0, kFloat32, Isa::kGeneric, true, "gather_rows_generic", gather_rows},
+    {"route", 0, kFloat32, Isa::kGeneric, true, "route_generic", route},
+    {"combine_experts", 0, kFloat32, Isa::kGeneric, true, "combine_experts_generic",
+     combine_experts},
 };
 
 }  // namespace

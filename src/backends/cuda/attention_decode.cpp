@@ -23,6 +23,14 @@ Status check_support(const DecodeArgs& args) {
   if (args.max_q_len < 1 || !(args.scale > 0.0f))
     return invalid_argument(
         format("decode attention: {} query tokens, scale {}", args.max_q_len, args.scale));
+  if (args.tree_mask != nullptr && args.max_q_len > 64)
+    return unsupported(format("decode attention: a tree mask of {} query tokens", args.max_q_len));
+  if (!args.token_scales) return {};
+  if (args.kv_dtype != DType::kF8E4M3)
+    return unsupported(format("decode attention: scales by token for a cache of {}",
+                              dtype_traits(args.kv_dtype).name));
+  if (args.k_scale == nullptr || args.v_scale == nullptr)
+    return invalid_argument("decode attention: scales by token without k_scale and v_scale");
   return {};
 }
 
@@ -60,10 +68,13 @@ Status decode_attention(const DecodeArgs& args, void* workspace, cudaStream_t st
                                         FastDivisor(args.num_kv_heads * row_tiles),
                                         FastDivisor(args.num_heads / args.num_kv_heads),
                                         FastDivisor(args.block_size)};
-  const bool fp8 = args.kv_dtype == DType::kF8E4M3;
-  const auto run = launch.portable || !is_hopper()
-                       ? (fp8 ? launch_decode_portable_fp8 : launch_decode_portable_bf16)
-                       : (fp8 ? launch_decode_sm90_fp8 : launch_decode_sm90_bf16);
+  const bool portable = launch.portable || !is_hopper();
+  auto* run = portable ? launch_decode_portable_bf16 : launch_decode_sm90_bf16;
+  if (args.token_scales) {
+    run = portable ? launch_decode_portable_fp8_token_scales : launch_decode_sm90_fp8_token_scales;
+  } else if (args.kv_dtype == DType::kF8E4M3) {
+    run = portable ? launch_decode_portable_fp8 : launch_decode_sm90_fp8;
+  }
   run(kernel_args, stream, launch.overlap_previous);
   return {};
 }

@@ -50,15 +50,20 @@ struct DecodeArgs {
   int64_t block_table_stride = 0;
   int block_size = 0;  // a multiple of 16
 
-  float scale = 1.0f;              // > 0, usually head_dim^-0.5
-  float softcap = 0.0f;            // > 0: scores become softcap * tanh(score / softcap)
-  int window_left = -1;            // keys before the query's own that it sees; -1: all
-  int window_right = 0;            // 0: causal, -1: every key of the sequence
-  int chunk = 0;                   // > 0: only keys of the query's own chunk of positions
+  float scale = 1.0f;    // > 0, usually head_dim^-0.5
+  float softcap = 0.0f;  // > 0: scores become softcap * tanh(score / softcap)
+  int window_left = -1;  // keys before the query's own that it sees; -1: all
+  int window_right = 0;  // 0: causal, -1: every key of the sequence
+  int chunk = 0;         // > 0: only keys of the query's own chunk of positions
+  // [num_tokens]: which of its sequence's query tokens a row sees: bit j for the j-th, at most 64.
+  // Of older keys it sees what the masks above say, where its place in the batch counts as its
+  // position. Null: those before it, and itself.
+  const uint64_t* tree_mask = nullptr;
   const float* sinks = nullptr;    // [num_heads]: a score without a value in every row; or null
   const float* k_scale = nullptr;  // what stored values are multiplied by; or null
   const float* v_scale = nullptr;
-  int scale_stride = 0;  // from one kv head's scale to the next; 0: one for all
+  int scale_stride = 0;       // from one kv head's scale to the next; 0: one for all
+  bool token_scales = false;  // of E4M3: the scales are [num_blocks, num_kv_heads, block_size]
 
   DecodeSplits splits;
 };

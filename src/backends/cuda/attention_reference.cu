@@ -56,6 +56,12 @@ __device__ int64_t key_offset(const Args& args, int seq, int key, int kv_head) {
          args.head_dim;
 }
 
+// Of a key whose head begins at `offset`.
+__device__ float scale_of(const Args& args, const float* scales, int kv_head, int64_t offset) {
+  if (scales == nullptr) return 1.0f;
+  return scales[args.token_scales ? offset / args.head_dim : kv_head];
+}
+
 __device__ float score_key(const Args& args, const float* q, int64_t offset, float k_scale) {
   float sum = 0.0f;
   for (int d = static_cast<int>(threadIdx.x) % 32; d < args.head_dim; d += 32) {
@@ -91,8 +97,12 @@ __global__ void attention_reference_kernel(const Args args) {
   if (args.chunk > 0 && seq.position > 0)
     first = max(first, seq.position / args.chunk * args.chunk);
   int last = seq.num_keys - 1;
-  if (args.window_right >= 0) last = min(last, seq.position + args.window_right);
-  const float k_scale = args.k_scale != nullptr ? args.k_scale[kv_head] : 1.0f;
+  if (args.window_right >= 0 && args.tree_mask == nullptr) {
+    last = min(last, seq.position + args.window_right);
+  }
+  const uint64_t tree = args.tree_mask != nullptr ? args.tree_mask[token] : 0;
+  const int first_query =
+      seq.num_keys - (args.cu_seqlens_q[seq.index + 1] - args.cu_seqlens_q[seq.index]);
 
   float highest = -INFINITY, sum = 0.0f, out = 0.0f;
   for (int begin = first; begin <= last; begin += kKeys) {
@@ -100,11 +110,16 @@ __global__ void attention_reference_kernel(const Args args) {
     __syncthreads();
     for (int i = thread / 32; i < count; i += kWarps) {
       offsets[i] = key_offset(args, seq.index, begin + i, kv_head);
-      scores[i] = score_key(args, q, offsets[i], k_scale);
+      const int query = begin + i - first_query;
+      const bool seen = args.tree_mask == nullptr || query < 0 || (tree >> query & 1) != 0;
+      const float scale = scale_of(args, args.k_scale, kv_head, offsets[i]);
+      const float score = score_key(args, q, offsets[i], scale);
+      scores[i] = seen ? score : -INFINITY;
     }
     __syncthreads();
     float new_highest = highest;
     for (int i = 0; i < count; ++i) new_highest = fmaxf(new_highest, scores[i]);
+    if (new_highest == -INFINITY) continue;
     const float rescale = highest == -INFINITY ? 0.0f : expf(highest - new_highest);
     highest = new_highest;
     sum *= rescale;
@@ -113,14 +128,14 @@ __global__ void attention_reference_kernel(const Args args) {
       const float p = expf(scores[i] - highest);
       sum += p;
       if (thread >= args.head_dim) continue;
-      out += round_probability(args, p) * load_value(args.v, args.kv_dtype, offsets[i] + thread);
+      out += round_probability(args, p) * scale_of(args, args.v_scale, kv_head, offsets[i]) *
+             load_value(args.v, args.kv_dtype, offsets[i] + thread);
     }
   }
 
   float total = sum;
   if (args.sinks != nullptr && sum > 0.0f) total += expf(args.sinks[head] - highest);
-  const float v_scale = args.v_scale != nullptr ? args.v_scale[kv_head] : 1.0f;
-  if (thread < args.head_dim) args.out[row + thread] = sum > 0.0f ? out * v_scale / total : 0.0f;
+  if (thread < args.head_dim) args.out[row + thread] = sum > 0.0f ? out / total : 0.0f;
   if (thread == 0 && args.lse != nullptr) {
     args.lse[static_cast<int64_t>(head) * args.num_tokens + token] =
         sum > 0.0f ? highest + logf(sum) : -INFINITY;

@@ -44,6 +44,9 @@ struct ReferenceAttentionArgs {
   const float* sinks = nullptr;    // [num_heads]: a score without a value in every row; or null
   const float* k_scale = nullptr;  // [num_kv_heads]: what stored values are multiplied by; or null
   const float* v_scale = nullptr;
+  bool token_scales = false;  // paged only: the scales are [num_blocks, num_kv_heads, block_size]
+  const uint64_t* tree_mask = nullptr;  // [num_tokens]: bit j: the row sees its sequence's j-th
+                                        // query token; replaces window_right. Or null
 
   // Rounds the probabilities to 16 bits before they meet V, as kernels do (bfloat16, or half where
   // KV is FP8): the distance to the exact result says how far a correct kernel may be off.

@@ -7,7 +7,8 @@
 
 namespace octavo::backends {
 
-// Runtime and driver, then each device and whether its tensor cores compute what they should.
+// Runtime, driver and cuBLASLt and what is wrong with them, then each device: whether its tensor
+// cores compute what they should, and which attention runs.
 std::vector<std::string> describe_cuda();
 
 }  // namespace octavo::backends

@@ -1,24 +1,16 @@
 #include "backends/cuda/tensor_map.h"
 
 #include <cudaTypedefs.h>
-#include <cuda_runtime_api.h>
 
+#include "backends/cuda/driver_function.h"
 #include "base/check.h"
 #include "base/format.h"
 
 namespace octavo::backends::cuda {
 namespace {
 
-// Asked of the runtime, so that nothing links the driver's library, which a machine without a GPU
-// does not have.
 Result<PFN_cuTensorMapEncodeTiled_v12000> encode_function() {
-  static void* const function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult query = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                               12000, cudaEnableDefault, &query);
-    return error == cudaSuccess && query == cudaDriverEntryPointSuccess ? found : nullptr;
-  }();
+  static void* const function = driver_function("cuTensorMapEncodeTiled", 12000);
   if (function == nullptr) return unsupported("no NVIDIA driver that can make tensor maps");
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }

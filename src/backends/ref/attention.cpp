@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "backends/ref/ref.h"
@@ -35,19 +36,21 @@ void attend(const ops::AttentionArgs& a, int64_t sequence, int64_t token, int64_
   const float* q = a.q.row<float>(token) + head * a.kv.head_dim;
   float* out = a.out.row<float>(token) + head * a.kv.head_dim;
 
-  std::vector<double> weights(end);
-  for (int64_t p = 0; p < end; ++p) {
+  const int64_t first = a.first_visible(end - 1);
+  std::vector<double> weights(end, -std::numeric_limits<double>::infinity());
+  for (int64_t p = first; p < end; ++p) {
     const int64_t key = cache_index(a, sequence, p, kv_head);
     double dot = 0;
     for (int64_t d = 0; d < a.kv.head_dim; ++d) dot += q[d] * load(a.kv.k, a.kv.dtype, key + d);
     weights[p] = dot * a.scale;
+    if (a.softcap > 0) weights[p] = a.softcap * std::tanh(weights[p] / a.softcap);
   }
   const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp(weight - max);
 
   std::vector<double> mixed(a.kv.head_dim, 0);
-  for (int64_t p = 0; p < end; ++p) {
+  for (int64_t p = first; p < end; ++p) {
     const int64_t value = cache_index(a, sequence, p, kv_head);
     for (int64_t d = 0; d < a.kv.head_dim; ++d) {
       mixed[d] += weights[p] * load(a.kv.v, a.kv.dtype, value + d);

@@ -6,7 +6,9 @@ namespace octavo::backends::ref {
 void embed(ops::ExecContext&, const ops::EmbedArgs& a) {
   const ops::DecodeRowFn decode = ops::decode_row_fn(a.table->dtype);
   for (int64_t t = 0; t < a.out.rows; ++t) {
-    decode(a.table->row(a.token_ids[t]), a.out.row<float>(t), a.table->cols);
+    float* out = a.out.row<float>(t);
+    decode(a.table->row(a.token_ids[t]), out, a.table->cols);
+    for (int64_t i = 0; i < a.out.cols; ++i) out[i] *= a.scale;
   }
 }
 

@@ -12,9 +12,13 @@ void linear(ops::ExecContext&, const ops::LinearArgs&);
 void rope(ops::ExecContext&, const ops::RopeArgs&);
 void write_kv(ops::ExecContext&, const ops::WriteKvArgs&);
 void attention(ops::ExecContext&, const ops::AttentionArgs&);
-void silu_mul(ops::ExecContext&, const ops::SiluMulArgs&);
+void scale_queries(ops::ExecContext&, const ops::ScaleQueriesArgs&);
+void activation_mul(ops::ExecContext&, const ops::ActivationMulArgs&);
+void softcap(ops::ExecContext&, const ops::SoftcapArgs&);
 void add(ops::ExecContext&, const ops::AddArgs&);
 void gather_rows(ops::ExecContext&, const ops::GatherRowsArgs&);
+void route(ops::ExecContext&, const ops::RouteArgs&);
+void combine_experts(ops::ExecContext&, const ops::CombineExpertsArgs&);
 
 // All of the above, with the default composites.
 ops::Ops make_ops();

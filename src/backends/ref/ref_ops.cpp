@@ -14,9 +14,13 @@ ops::Ops make_ops() {
   ops.rope = rope;
   ops.write_kv = write_kv;
   ops.attention = attention;
-  ops.silu_mul = silu_mul;
+  ops.scale_queries = scale_queries;
+  ops.activation_mul = activation_mul;
+  ops.softcap = softcap;
   ops.add = add;
   ops.gather_rows = gather_rows;
+  ops.route = route;
+  ops.combine_experts = combine_experts;
   ops.pack_weight = pack_row_major;
   ops.workspace_bytes = [](int64_t, int64_t, int) -> int64_t { return 0; };
   ops::set_default_composites(ops);

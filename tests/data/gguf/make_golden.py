@@ -56,6 +56,23 @@ TENSORS = [
     ("q5_0", TensorType.Q5_0, [2, 2, 32]),
     ("q5_1", TensorType.Q5_1, [32]),
     ("q8_0", TensorType.Q8_0, [5, 32]),
+    ("q2_k", TensorType.Q2_K, [1, 256]),
+    ("q3_k", TensorType.Q3_K, [2, 256]),
+    ("q4_k", TensorType.Q4_K, [512]),
+    ("q5_k", TensorType.Q5_K, [1, 256]),
+    ("q6_k", TensorType.Q6_K, [1, 256]),
+    ("iq4_nl", TensorType.IQ4_NL, [3, 32]),
+    ("iq4_xs", TensorType.IQ4_XS, [1, 256]),
+    ("iq3_s", TensorType.IQ3_S, [1, 256]),
+    ("iq3_xxs", TensorType.IQ3_XXS, [1, 256]),
+    ("iq2_s", TensorType.IQ2_S, [1, 256]),
+    ("iq2_xs", TensorType.IQ2_XS, [1, 256]),
+    ("iq2_xxs", TensorType.IQ2_XXS, [1, 256]),
+    ("iq1_m", TensorType.IQ1_M, [1, 256]),
+    ("iq1_s", TensorType.IQ1_S, [1, 256]),
+    ("tq2_0", TensorType.TQ2_0, [1, 256]),
+    ("tq1_0", TensorType.TQ1_0, [1, 256]),
+    ("mxfp4", TensorType.MXFP4, [2, 64]),
 ]
 
 

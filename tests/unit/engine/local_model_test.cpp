@@ -122,6 +122,26 @@ TEST(LocalModel, MemoryIsMeasuredAsItIsLoaded) {
   EXPECT_NE(refused.status().message().find("output_norm.weight"), std::string::npos);
 }
 
+// Up to 24 tokens this model rotates as it was trained; beyond, by how long a sequence will be. A
+// prefix that was rotated otherwise must not be reused, and each answer is that of a fresh model.
+TEST(LocalModel, APrefixThatWasRotatedOtherwiseIsNotReused) {
+  const std::string path = OCTAVO_TEST_DATA "/goldens/llama_dynamic";
+  const auto model = Model::load(path, {}).value();
+  EXPECT_EQ(model->info().max_model_len, 192);
+  struct Turn {
+    int64_t max_tokens;
+    int64_t cached_tokens;
+  };
+  for (const Turn turn : {Turn{4, 0}, {14, 9}, {15, 0}, {15, 9}, {40, 0}, {4, 0}, {1000, 0}}) {
+    auto request = request_for(counting(10), turn.max_tokens);
+    request.sampling.ignore_eos = true;
+    const auto generation = model->generate(request, nullptr).value();
+    EXPECT_EQ(generation.usage.cached_tokens, turn.cached_tokens) << turn.max_tokens;
+    const auto fresh = Model::load(path, {}).value()->generate(request, nullptr).value();
+    EXPECT_EQ(generation.token_ids, fresh.token_ids) << turn.max_tokens;
+  }
+}
+
 TEST(LocalModel, StopTokensAndSinkEndTheAnswer) {
   const auto model = load({});
   const auto all = model->generate(request_for(counting(9), 20), nullptr).value();
@@ -293,6 +313,8 @@ TEST(LocalModel, OptionsAreChecked) {
   refused([](LoadOptions& o) { o.backend = "tpu"; }, "tpu");
   refused([](LoadOptions& o) { o.dtype = "float8"; }, "float8");
   refused([](LoadOptions& o) { o.kv_cache_dtype = "int3"; }, "int3");
+  refused([](LoadOptions& o) { o.attn_implementation = "flash"; }, "'flash'");
+  refused([](LoadOptions& o) { o.attn_implementation = "flash_attention_3"; }, "has no GPU");
   refused([](LoadOptions& o) { o.max_model_len = 4096; }, "4096");
   refused([](LoadOptions& o) { o.threads = -1; }, "threads");
 }

@@ -254,6 +254,11 @@ TEST(GgufMalformed, TensorNamesAndShapes) {
       {"bytes wrap to 0", with_dims({uint64_t{1} << 61}, 28), kData, {"tensor 'w'", "bytes"}},
       {"bytes of blocks overflow", with_dims({uint64_t{1} << 62, 1}, 8), kData, {"tensor 'w'"}},
       {"row of a part of a block", with_dims({33, 32}, 2), kData, {"tensor 'w'", "Q4_0"}},
+      {"row of half a K block", with_dims({128, 2}, 12), kData, {"tensor 'w'", "Q4_K", "256"}},
+      {"row of a K block and a half", with_dims({384}, 14), kData, {"tensor 'w'", "Q6_K"}},
+      {"row of a part of an IQ block", with_dims({255}, 21), kData, {"tensor 'w'", "IQ3_S"}},
+      {"row of a part of an MXFP4 block", with_dims({48}, 39), kData, {"tensor 'w'", "MXFP4"}},
+      {"product of K blocks overflows", with_dims({kHuge, 4}, 12), kData, {"overflows"}},
   });
 }
 
@@ -266,9 +271,9 @@ TEST(GgufMalformed, TooManyTensors) {
 
 TEST(GgufMalformed, TensorTypes) {
   check({
-      {"Q4_K", with_type(12), kUnsup, {"tensor 'blk.0.w'", "Q4_K", "not supported yet"}},
-      {"IQ2_XXS", with_type(16), kUnsup, {"tensor 'blk.0.w'", "IQ2_XXS", "not supported yet"}},
-      {"MXFP4", with_type(39), kUnsup, {"tensor 'blk.0.w'", "MXFP4", "not supported yet"}},
+      {"NVFP4", with_type(40), kUnsup, {"tensor 'blk.0.w'", "NVFP4", "not supported yet"}},
+      {"Q1_0", with_type(41), kUnsup, {"tensor 'blk.0.w'", "Q1_0", "not supported yet"}},
+      {"Q2_0", with_type(42), kUnsup, {"tensor 'blk.0.w'", "Q2_0", "not supported yet"}},
       {"Q8_K", with_type(15), kUnsup, {"tensor 'blk.0.w'", "Q8_K", "activations"}},
       {"Q4_2", with_type(4), kUnsup, {"tensor 'blk.0.w'", "Q4_2", "removed"}},
       {"Q4_0_4_4", with_type(31), kUnsup, {"tensor 'blk.0.w'", "Q4_0_4_4", "removed"}},
@@ -306,6 +311,14 @@ TEST(GgufMalformed, TensorPlaces) {
        with_tensors({raw_tensor("w", {64}, 0, 0)}, 255),
        kData,
        {"tensor 'w'", "256 bytes", "255 bytes"}},
+      {"one byte too few of a K block",
+       with_tensors({raw_tensor("w", {256}, 12, 0)}, 143),
+       kData,
+       {"tensor 'w'", "144 bytes", "143 bytes"}},
+      {"K blocks overlap",
+       with_tensors({raw_tensor("q", {256}, 14, 0), raw_tensor("w", {256}, 10, 192)}, 320),
+       kData,
+       {"tensor 'w'", "overlaps", "'q'"}},
       {"no data at all", no_data, kData, {"tensor 'w'", "0 bytes of the data section"}},
       {"a petabyte",
        with_tensors({raw_tensor("w", {uint64_t{1} << 48}, 0, 0)}),

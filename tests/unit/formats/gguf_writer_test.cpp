@@ -15,7 +15,14 @@ namespace {
 
 class GgufWriterTest : public ::testing::Test {
  protected:
-  bool partial_exists() const { return std::filesystem::exists(path_ + ".partial"); }
+  // Whether there is anything besides the target.
+  bool partial_exists() const {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(path_).parent_path())) {
+      if (entry.path() != path_) return true;
+    }
+    return false;
+  }
 
   const std::string path_ = testing::temp_path("written.gguf");
 };
@@ -79,7 +86,7 @@ TEST_F(GgufWriterTest, RoundTripsEveryTensorType) {
     dtypes.push_back(*type.dtype);
     data += std::string(size_t{12} * type.block_bytes, static_cast<char>(type.id + 1));
   }
-  EXPECT_EQ(dtypes.size(), 13u);
+  EXPECT_EQ(dtypes.size(), 30u);
   ASSERT_TRUE(writer.open(path_).ok());
   ASSERT_TRUE(writer.write(std::as_bytes(std::span(data))).ok());
   ASSERT_TRUE(writer.close().ok());

@@ -167,6 +167,14 @@ TEST_F(HfFolder, ReadsOnlyTheFilesThatTheIndexNames) {
   EXPECT_NE(json_find((*checkpoint)->metadata(), "generation_config"), nullptr);
 }
 
+TEST_F(HfFolder, PickledWeightsAreRefusedWithAdvice) {
+  for (const char* name : {"pytorch_model.bin", "consolidated.00.pth", "a.pt"}) {
+    write(name, "");
+    expect_refused(std::string("'") + name + "'");  // the first by name: each precedes the last
+    expect_refused("save the model as safetensors");
+  }
+}
+
 TEST_F(HfFolder, ContradictionsAreNamed) {
   expect_refused("model.safetensors");
   write_shard("one.safetensors", "a");

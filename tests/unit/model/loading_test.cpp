@@ -93,8 +93,10 @@ TEST(Loading, NonsenseInTheMetadataIsRefusedByKey) {
 
 TEST(Loading, WhatChangesTheMathsAndIsNotImplementedIsRefused) {
   expect_refused(with_metadata("general.architecture", "mamba"), {"mamba"});
-  expect_refused(with_metadata("llama.rope.scaling.type", "yarn"), {"yarn"});
-  expect_refused(with_metadata("llama.expert_count", 8), {"llama.expert_count"});
+  expect_refused(with_metadata("llama.rope.scaling.type", "spiral"), {"spiral"});
+  expect_refused(with_metadata("llama.rope.scaling.type", "yarn"), {"llama.rope.scaling.factor"});
+  expect_refused(with_metadata("llama.expert_count", 8), {"llama.expert_used_count"});
+  expect_refused(with_metadata("llama.attention.scale", -1.0), {"llama.attention.scale"});
   expect_refused(with_metadata("llama.attention.sliding_window", 4096), {"sliding_window"});
   expect_refused(with_metadata("llama.logit_scale", 2.0), {"llama.logit_scale"});
 }
@@ -135,14 +137,18 @@ TEST(Loading, LinearRopeScalingIsApplied) {
 }
 
 TEST(TensorNames, TranslatesEveryKind) {
-  using model::file_tensor_name;
-  EXPECT_EQ(file_tensor_name("gguf", "model.embed_tokens.weight"), "token_embd.weight");
-  EXPECT_EQ(file_tensor_name("gguf", "lm_head.weight"), "output.weight");
-  EXPECT_EQ(file_tensor_name("gguf", "model.layers.31.self_attn.q_proj.bias"),
+  using model::gguf_tensor_name;
+  using model::NormPlacement;
+  constexpr NormPlacement kBefore = NormPlacement::kBefore;
+  EXPECT_EQ(gguf_tensor_name("model.embed_tokens.weight", kBefore), "token_embd.weight");
+  EXPECT_EQ(gguf_tensor_name("lm_head.weight", kBefore), "output.weight");
+  EXPECT_EQ(gguf_tensor_name("model.layers.31.self_attn.q_proj.bias", kBefore),
             "blk.31.attn_q.bias");
-  EXPECT_EQ(file_tensor_name("gguf", "model.layers.0.mlp.down_proj.weight"),
+  EXPECT_EQ(gguf_tensor_name("model.layers.0.mlp.down_proj.weight", kBefore),
             "blk.0.ffn_down.weight");
-  EXPECT_EQ(file_tensor_name("safetensors", "model.norm.weight"), "model.norm.weight");
+  const char* norm = "model.layers.2.post_attention_layernorm.weight";
+  EXPECT_EQ(gguf_tensor_name(norm, kBefore), "blk.2.ffn_norm.weight");
+  EXPECT_EQ(gguf_tensor_name(norm, NormPlacement::kAround), "blk.2.post_attention_norm.weight");
 }
 
 }  // namespace

@@ -2,67 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 #include "backends/ref/ref.h"
-#include "base/rng.h"
+#include "plain_math.h"
 
 namespace octavo::ops {
 namespace {
-
-using Matrix = std::vector<std::vector<double>>;
-
-// A float matrix that owns its values, with a view and a copy in double.
-struct Values {
-  Values(Rng& rng, int64_t r, int64_t c) : rows(r), cols(c), data(r * c) {
-    for (float& v : data) v = static_cast<float>(rng.next_double() - 0.5);
-  }
-  Mat mat() { return {data.data(), DType::kF32, rows, cols}; }
-  Weight weight() const {
-    Weight w;
-    w.rows = rows;
-    w.cols = cols;
-    w.data = reinterpret_cast<const std::byte*>(data.data());
-    return w;
-  }
-  Matrix matrix() const {
-    Matrix m(rows, std::vector<double>(cols));
-    for (int64_t i = 0; i < rows * cols; ++i) m[i / cols][i % cols] = data[i];
-    return m;
-  }
-
-  int64_t rows;
-  int64_t cols;
-  std::vector<float> data;
-};
-
-Matrix times_transposed(const Matrix& x, const Values& w, const float* bias) {
-  Matrix out(x.size(), std::vector<double>(w.rows));
-  for (size_t t = 0; t < x.size(); ++t) {
-    for (int64_t n = 0; n < w.rows; ++n) {
-      out[t][n] = bias == nullptr ? 0 : bias[n];
-      for (int64_t k = 0; k < w.cols; ++k) out[t][n] += x[t][k] * w.data[n * w.cols + k];
-    }
-  }
-  return out;
-}
-
-Matrix normed(const Matrix& x, const Values& weight, double eps) {
-  Matrix out = x;
-  for (auto& row : out) {
-    double squares = 0;
-    for (const double v : row) squares += v * v;
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(row.size()) + eps);
-    for (size_t i = 0; i < row.size(); ++i) row[i] *= scale * weight.data[i];
-  }
-  return out;
-}
-
-void expect_near(const Values& actual, const Matrix& expected) {
-  for (int64_t i = 0; i < actual.rows * actual.cols; ++i) {
-    ASSERT_NEAR(actual.data[i], expected[i / actual.cols][i % actual.cols], 1e-5) << i;
-  }
-}
 
 class Composite : public ::testing::Test {
  protected:
@@ -200,6 +145,138 @@ TEST_F(Composite, NormQkvRopeWrite) {
   expect_near(q, want_q);
   expect_near(k_cache, want_k_cache);
   expect_near(v_cache, want_v_cache);
+}
+
+// q and k are normalised by head or as a whole between projection and rotation; without a norm of
+// the input the projections read it as it is; queries are scaled by their position.
+TEST_F(Composite, QkNormsAndQueryScales) {
+  constexpr int64_t kHeadDim = 4;
+  for (const QkNorm kind : {QkNorm::kPerHead, QkNorm::kAllHeads}) {
+    Values x(rng, 2, 8);
+    Values q_proj(rng, 8, 8);  // two heads
+    Values kv_proj(rng, 4, 8);
+    const bool per_head = kind == QkNorm::kPerHead;
+    Values q_norm(rng, 1, per_head ? kHeadDim : 8);
+    Values k_norm(rng, 1, kHeadDim);
+    Values k_cache(rng, 4, kHeadDim);
+    Values v_cache(rng, 4, kHeadDim);
+    Values q(rng, 2, 8);
+    Values k(rng, 2, 4);
+    Values v(rng, 2, 4);
+    Values scratch(rng, 2, 8);
+    const int32_t positions[] = {9, 10};
+    const int64_t slots[] = {2, 3};
+
+    Matrix want_q = times_transposed(x.matrix(), q_proj, nullptr);
+    for (auto& row : want_q) {
+      const Matrix heads =
+          per_head ? Matrix{{row.begin(), row.begin() + 4}, {row.begin() + 4, row.end()}}
+                   : Matrix{row};
+      row.clear();
+      for (const auto& head : normed(heads, q_norm, 1e-5)) {
+        row.insert(row.end(), head.begin(), head.end());
+      }
+    }
+    for (size_t t = 0; t < 2; ++t) {
+      const double scale = 1 + 0.5 * std::log(1 + std::floor((positions[t] + 1.0) / 4));
+      for (double& value : want_q[t]) value *= scale;
+    }
+    const Matrix want_k = normed(times_transposed(x.matrix(), kv_proj, nullptr), k_norm, 1e-5);
+    Matrix want_k_cache = k_cache.matrix();
+    want_k_cache[2] = want_k[0];
+    want_k_cache[3] = want_k[1];
+
+    const Weight qw = q_proj.weight();
+    const Weight kvw = kv_proj.weight();
+    NormQkvRopeWriteArgs a;
+    a.x = x.mat();
+    a.q_proj = &qw;
+    a.k_proj = a.v_proj = &kvw;
+    a.qk_norm = kind;
+    a.q_norm_weight = q_norm.data.data();
+    a.k_norm_weight = k_norm.data.data();
+    a.query_attn_scale = 0.5f;
+    a.query_floor_scale = 4;
+    a.kv = {k_cache.data.data(), v_cache.data.data(), DType::kF32, 1, 4, 1, kHeadDim};
+    a.batch.positions = positions;
+    a.batch.slot_mapping = slots;
+    a.q = q.mat();
+    a.normed = scratch.mat();
+    a.k = k.mat();
+    a.v = v.mat();
+    ops.norm_qkv_rope_write(ops, ctx, a);
+    expect_near(q, want_q);
+    expect_near(k_cache, want_k_cache);
+  }
+}
+
+TEST_F(Composite, ResultsAreNormalisedBeforeTheyAreAdded) {
+  Values x(rng, 3, 8);
+  Values y(rng, 3, 12);
+  Values w(rng, 8, 12);
+  Values norm(rng, 1, 8);
+  Values scratch(rng, 3, 8);
+  Matrix expected = normed(times_transposed(y.matrix(), w, nullptr), norm, 1e-5);
+  for (int64_t i = 0; i < 24; ++i) expected[i / 8][i % 8] += x.data[i];
+  const Weight weight = w.weight();
+  ops.linear_residual(ops, ctx,
+                      {x.mat(), y.mat(), &weight, nullptr, scratch.mat(), norm.data.data(), 1e-5f});
+  expect_near(x, expected);
+}
+
+double gelu_tanh(double z) {
+  return 0.5 * z * (1 + std::tanh(0.7978845608028654 * (z + 0.044715 * z * z * z)));
+}
+
+TEST_F(Composite, GatedMlpWithoutInputNormAndWithGelu) {
+  Values x(rng, 4, 8);
+  Values gate(rng, 16, 8);
+  Values up(rng, 16, 8);
+  Values down(rng, 8, 16);
+  Values norm(rng, 1, 8);
+  Matrix mixed = times_transposed(x.matrix(), gate, nullptr);
+  const Matrix u = times_transposed(x.matrix(), up, nullptr);
+  for (size_t t = 0; t < mixed.size(); ++t) {
+    for (size_t i = 0; i < 16; ++i) mixed[t][i] = gelu_tanh(mixed[t][i]) * u[t][i];
+  }
+  Matrix expected = normed(times_transposed(mixed, down, nullptr), norm, 1e-5);
+  for (int64_t i = 0; i < 32; ++i) expected[i / 8][i % 8] += x.data[i];
+
+  Values scratch(rng, 4, 8);
+  Values scratch_gate(rng, 4, 16);
+  Values scratch_up(rng, 4, 16);
+  const Weight g = gate.weight();
+  const Weight u_w = up.weight();
+  const Weight d = down.weight();
+  NormGatedMlpArgs a;
+  a.x = x.mat();
+  a.gate_proj = &g;
+  a.up_proj = &u_w;
+  a.down_proj = &d;
+  a.normed = scratch.mat();
+  a.gate = scratch_gate.mat();
+  a.up = scratch_up.mat();
+  a.activation = Activation::kGeluTanh;
+  a.post_norm_weight = norm.data.data();
+  ops.norm_gated_mlp(ops, ctx, a);
+  expect_near(x, expected);
+}
+
+TEST_F(Composite, LogitsAreCapped) {
+  Values x(rng, 2, 8);
+  Values norm(rng, 1, 8);
+  Values head(rng, 30, 8);
+  Values logits(rng, 2, 30);
+  Values scratch(rng, 2, 8);
+  const int32_t rows[] = {0, 1};
+  Matrix expected = times_transposed(normed(x.matrix(), norm, 1e-5), head, nullptr);
+  for (auto& row : expected) {
+    for (double& value : row) value = 0.5 * std::tanh(value / 0.5);
+  }
+  const Weight w = head.weight();
+  ops.norm_lm_head(ops, ctx,
+                   {logits.mat(), x.mat(), rows, norm.data.data(), 1e-5f, &w, scratch.mat(), 0.5f});
+  expect_near(logits, expected);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct PortableDecode {
   static constexpr int kHeavyBytes = 99 * 1024;
 };
 
-template <int kHeadDim_, int kValueBytes, int kHalves_, class Platform>
+template <int kHeadDim_, int kValueBytes, int kHalves_, class Platform, bool kTokenScales>
 struct DecodeConfig {
-  using Layout = DecodeLayout<kHeadDim_, kValueBytes>;
+  using Layout = DecodeLayout<kHeadDim_, kValueBytes, kTokenScales>;
   using Copies = typename Platform::template Copies<Layout>;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kHalves = kHalves_;
@@ -79,8 +79,9 @@ template <class Config>
 struct DecodeShared {
   typename Config::Pipe pipe;
   uint64_t merge_full, merge_empty;
-  float2 stats[Config::kWarps][Config::kRows];  // highest score and sum of each row
-  int2 seen[Config::kWarps][Config::kRows];     // first and last key, each warp for itself
+  float2 stats[Config::kWarps][Config::kRows];   // highest score and sum of each row
+  int2 seen[Config::kWarps][Config::kRows];      // first and last key, each warp for itself
+  uint64_t tree[Config::kWarps][Config::kRows];  // which query tokens, where there is a tree mask
   DecodeLimits limits[Config::kWarps];
   int is_last_split;
 
@@ -120,8 +121,11 @@ struct ItemRows {
   }
   __device__ int highest_key(int row) const {
     const int last = item.work.end - 1;
-    return launch.args.window_right < 0 ? last : min(last, position(row));
+    const bool all = launch.args.window_right < 0 || launch.args.tree_mask != nullptr;
+    return all ? last : min(last, position(row));
   }
+  // The key of the sequence's first query token: from here on a tree mask says what is seen.
+  __device__ int first_query_key() const { return item.work.num_keys - item.work.q_len; }
 };
 
 // Vectors of a row change places so that neither writing nor reading meets a bank twice.

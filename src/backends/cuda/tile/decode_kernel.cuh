@@ -57,18 +57,31 @@ class DecodeWarp {
       const uint32_t tile = first + static_cast<uint32_t>(i);
       Scores<Layout, kHalves> s;
       pipe.wait_tile(kKeys, tile);
-      score_tile<Layout, kHalves>(s, rows_, ring_ + Pipe::offset(kKeys, tile));
+      const char* keys = ring_ + Pipe::offset(kKeys, tile);
+      score_tile<Layout, kHalves>(s, rows_, keys);
+      if constexpr (Layout::kTokenScales) scale_keys<Layout, kHalves>(s, token_scales(keys));
       pipe.give_back_tile(kKeys, tile);
       scale_scores<Layout, kHalves>(s, rows_, args_.softcap);
-      if (!limits.all_see(token, Layout::kTileTokens)) mask_tile(s, token);
+      if (!limits.all_see(token, Layout::kTileTokens)) {
+        mask_tile(s, token);
+        // The first query token is the one after those that every row sees.
+        if (args_.tree_mask != nullptr) mask_tree(s, token - limits.seen_by_all_last - 1);
+      }
       softmax_tile<Layout, kHalves>(s, rows_);
       pipe.wait_tile(kValues, tile);
       char* values = ring_ + Pipe::offset(kValues, tile);
       if (!limits.all_exist(token, Layout::kTileTokens))
         clear_unseen(values, token, limits.begin, limits.end);
+      if constexpr (Layout::kTokenScales) {
+        scale_probabilities<Layout, kHalves>(s, rows_, token_scales(values));
+      }
       add_value_tile<Layout, kHalves>(rows_, s, values);
       pipe.give_back_tile(kValues, tile);
     }
+  }
+
+  __device__ static const float* token_scales(const char* tile) {
+    return reinterpret_cast<const float*>(tile + Layout::kScaleOffset);
   }
 
   // Scores of keys that a row does not see become -infinity.
@@ -88,19 +101,43 @@ class DecodeWarp {
     }
   }
 
+  // The same for query tokens that a row does not descend from. `first`: the tile's first token,
+  // counted from the first query token.
+  __device__ void mask_tree(Scores<Layout, kHalves>& s, int first) const {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const uint64_t seen = shared_.tree[warp_][8 * half + 2 * (lane_ % 4) + i];
+#pragma unroll
+        for (int group = 0; group < Layout::kTokenGroups; ++group) {
+          const int query = first + Layout::token(group, lane_ / 4);
+          float& score = s[group / 2][half][group % 2 * 2 + i];
+          if (query >= 0 && (query >= 64 || (seen >> query & 1) == 0)) score = -INFINITY;
+        }
+      }
+    }
+  }
+
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
     if (lane_ < 8 * kHalves) {
       shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
+      if (args_.tree_mask != nullptr) {
+        shared_.tree[warp_][lane_] = args_.tree_mask[item.work.q_row + rows.token(lane_)];
+      }
     }
     if (lane_ == 0) {
-      shared_.limits[warp_] = {rows.lowest_key(0), item.work.end,
-                               rows.lowest_key(max(0, rows.count - 1)), rows.highest_key(0)};
+      shared_.limits[warp_] = {
+          rows.lowest_key(0), item.work.end, rows.lowest_key(max(0, rows.count - 1)),
+          args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0)};
     }
     __syncwarp();
     rows_.clear();
     float scale = args_.scale * kLog2E;
-    if (args_.k_scale != nullptr) scale *= args_.k_scale[item.kv_head * args_.scale_stride];
+    if (!Layout::kTokenScales && args_.k_scale != nullptr) {
+      scale *= args_.k_scale[item.kv_head * args_.scale_stride];
+    }
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       const int row = lane_ / 4 + 8 * half;
@@ -126,6 +163,7 @@ class DecodeWarp {
 
   __device__ void hand_over(int count) {
     const int g = lane_ / 4, q = lane_ % 4;
+    const float unit = Layout::kTokenScales ? __int_as_float(rows_.unit << 23) : 1.0f;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
@@ -138,8 +176,11 @@ class DecodeWarp {
         if (rows_.highest[half][i] == -INFINITY) continue;
 #pragma unroll
         for (int group = 0; group < Layout::kDimGroups; group += 4) {
-          const auto& low = rows_.out[half][group / 2];
-          const auto& high = rows_.out[half][group / 2 + 1];
+          auto& low = rows_.out[half][group / 2];
+          auto& high = rows_.out[half][group / 2 + 1];
+          if constexpr (Layout::kTokenScales) {
+            low[i] *= unit, low[2 + i] *= unit, high[i] *= unit, high[2 + i] *= unit;
+          }
           const int to = merge_index<Layout>(row, Layout::out_dim(group, g) / 4);
           reinterpret_cast<float4*>(values_)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
         }
@@ -166,7 +207,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   using Pipe = typename Config::Pipe;
   extern __shared__ __align__(128) char ring[];
   __shared__ DecodeShared<Config> shared;
-  static_assert(sizeof(shared) <= Config::kFixedBytes);
+  static_assert(Config::kDynamicBytes + sizeof(shared) <= Config::kSharedBytes);
   constexpr int kProducer = Config::kWarps + Config::kMergeWarps;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   char* values = ring + Config::Pipe::kRingBytes;

@@ -8,7 +8,7 @@
 // swizzles at 4.1 (H200). So lanes that would meet in a bank load the pieces of their rows in
 // different orders and exchange them between their registers. Loads of K then touch all banks
 // evenly, but take twice the time where values have a byte (no registers are left to exchange
-// with); so do loads of V, but in rows of 64 and 128 bytes.
+// with); so do loads of V, but in rows of 256 bytes.
 //
 // Lane l of a warp has g = l / 4 and q = l % 4, as in ptx/mma.cuh.
 #pragma once
@@ -17,9 +17,10 @@
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim, int kValueBytes_>
+template <int kHeadDim, int kValueBytes_, bool kTokenScales_ = false>
 struct DecodeLayout {
   static constexpr int kValueBytes = kValueBytes_;
+  static constexpr bool kTokenScales = kTokenScales_;
   static constexpr int kRowBytes = kHeadDim * kValueBytes;
 
   // Slabs of tokens lie together in the cache, whatever its blocks.
@@ -27,7 +28,11 @@ struct DecodeLayout {
   static constexpr int kSlabBytes = kSlabTokens * kRowBytes;
   static constexpr int kTileSlabs = kRowBytes <= 128 ? 4 : 2;
   static constexpr int kTileTokens = kTileSlabs * kSlabTokens;
-  static constexpr int kTileBytes = kTileSlabs * kSlabBytes;  // of K or V
+  // Behind the slabs, where each token has one: its scale, in the order of the slabs.
+  static constexpr int kScaleOffset = kTileSlabs * kSlabBytes;
+  static constexpr int kSlabScaleBytes = kTokenScales ? 4 * kSlabTokens : 0;
+  static constexpr int kTileBytes = kScaleOffset + kTileSlabs * kSlabScaleBytes;  // of K or V
+  static_assert(kTileBytes % 128 == 0 && kScaleOffset % 16 == 0 && kSlabScaleBytes % 16 == 0);
 
   // Tokens are taken in groups of 8. Token `index` of group `group`: which of the tile it is. Where
   // two rows share the banks, pairs of tokens change places so that every other lane has an odd
@@ -64,6 +69,8 @@ struct DecodeLayout {
   static constexpr int kSpans = kRowBytes / (8 * kSpanBytes);
   static constexpr int kDimGroups = kSpans * kSpanValues;
   static constexpr int kLanes = 32 / kSpanBytes;
+  // As many spans of a token change places as a lane has registers for.
+  static constexpr int kTurns = kSpans < 4 || kSpanBytes == 8 ? kSpans : 2;
   static_assert(kDimGroups == kHeadDim / 8);
 
   OCTAVO_HOST_DEVICE static constexpr int value_byte(int span, int g) {
@@ -71,7 +78,7 @@ struct DecodeLayout {
   }
   // Where a lane's load number `order` of a token goes.
   OCTAVO_HOST_DEVICE static constexpr int value_offset(int order, int group, int index, int g) {
-    return token(group, index) * kRowBytes + value_byte(order ^ index / 2 % kSpans, g);
+    return token(group, index) * kRowBytes + value_byte(order ^ index / 2 % kTurns, g);
   }
   // Dimension `index` (0 .. 7) of dimension group `group`.
   OCTAVO_HOST_DEVICE static constexpr int out_dim(int group, int index) {

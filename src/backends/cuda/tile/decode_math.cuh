@@ -51,8 +51,10 @@ struct DecodeRows {
   float highest[kHalves][2];
   float sum[kHalves][2];                          // of this lane's tokens
   float out[kHalves][Layout::kDimGroups / 2][4];  // two dimension groups by two rows
+  int unit;  // of `out` with scales of tokens, as a float's exponent: see scale_probabilities
 
   __device__ void clear() {
+    unit = 1;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       highest[half][0] = highest[half][1] = -INFINITY;
@@ -260,30 +262,93 @@ __device__ inline void softmax_tile(Scores<Layout, kHalves>& s, DecodeRows<Layou
   }
 }
 
-// What a lane loads of one token's V: the words of its spans.
+// Raw scores times the scale that each token's key has, `scales` of the tile.
+template <class Layout, int kHalves>
+__device__ inline void scale_keys(Scores<Layout, kHalves>& s, const float* scales) {
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+  for (int group = 0; group < Layout::kTokenGroups; ++group) {
+    const float scale = scales[Layout::token(group, g)];
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      s[group / 2][half][group % 2 * 2] *= scale;
+      s[group / 2][half][group % 2 * 2 + 1] *= scale;
+    }
+  }
+}
+
+// Probabilities times the scale that each token's value has. The products are brought into the
+// range of half precision by a power of two: that of the largest scale that the warp has met so
+// far, to which `out` is brought. Tokens that no row sees have no scale, only memory.
+template <class Layout, int kHalves>
+__device__ inline void scale_probabilities(Scores<Layout, kHalves>& s,
+                                           DecodeRows<Layout, kHalves>& rows, const float* scales) {
+  constexpr int kLargestUnit = 253;
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+  float largest = 0.0f;
+#pragma unroll
+  for (int group = 0; group < Layout::kTokenGroups; ++group) {
+    float highest = 0.0f;
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      highest = fmaxf(
+          highest, fmaxf(s[group / 2][half][group % 2 * 2], s[group / 2][half][group % 2 * 2 + 1]));
+    }
+    if (highest > 0.0f) largest = fmaxf(largest, scales[Layout::token(group, g)]);
+  }
+  const unsigned bits = __reduce_max_sync(kWarpLanes, __float_as_uint(largest));
+  const int unit = min(static_cast<int>(bits >> 23), kLargestUnit);
+  if (unit > rows.unit) {
+    const float factor = __int_as_float(max(0, 127 + rows.unit - unit) << 23);
+    rows.unit = unit;
+#pragma unroll
+    for (auto& half : rows.out) {
+#pragma unroll
+      for (auto& groups : half) {
+#pragma unroll
+        for (float& value : groups) value *= factor;
+      }
+    }
+  }
+  const float to_unit = __int_as_float((254 - rows.unit) << 23);
+#pragma unroll
+  for (int group = 0; group < Layout::kTokenGroups; ++group) {
+    const float scale = scales[Layout::token(group, g)] * to_unit;
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& p = s[group / 2][half][group % 2 * 2 + i];
+        p = p > 0.0f ? p * scale : 0.0f;
+      }
+    }
+  }
+}
+
+// What a lane loads of one token's V: the words of the spans that change places, from `first` on.
 template <class Layout>
 struct ValueWords {
   static constexpr int kWords = Layout::kSpanBytes / 4;
-  uint32_t spans[Layout::kSpans][kWords];
+  uint32_t spans[Layout::kTurns][kWords];
 
   // `from`: where the lane's loads go, of the first group's token; then `offset` further.
-  __device__ ValueWords(const char* const (&from)[Layout::kSpans], int offset) {
+  __device__ ValueWords(const char* const (&from)[Layout::kSpans], int first, int offset) {
 #pragma unroll
-    for (int i = 0; i < Layout::kSpans; ++i) {
+    for (int i = 0; i < Layout::kTurns; ++i) {
       if constexpr (kWords == 4) {
-        const uint4 v = *reinterpret_cast<const uint4*>(from[i] + offset);
+        const uint4 v = *reinterpret_cast<const uint4*>(from[first + i] + offset);
         spans[i][0] = v.x, spans[i][1] = v.y, spans[i][2] = v.z, spans[i][3] = v.w;
       } else {
-        const uint2 v = *reinterpret_cast<const uint2*>(from[i] + offset);
+        const uint2 v = *reinterpret_cast<const uint2*>(from[first + i] + offset);
         spans[i][0] = v.x, spans[i][1] = v.y;
       }
     }
-    // Load i brought span i ^ (q % kSpans).
+    // Load i brought span i ^ (q % kTurns).
     const int q = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
-    for (int bit = 1; bit < Layout::kSpans; bit *= 2) {
+    for (int bit = 1; bit < Layout::kTurns; bit *= 2) {
 #pragma unroll
-      for (int i = 0; i < Layout::kSpans; ++i) {
+      for (int i = 0; i < Layout::kTurns; ++i) {
         if ((i & bit) != 0) continue;
 #pragma unroll
         for (int word = 0; word < kWords; ++word) {
@@ -294,25 +359,27 @@ struct ValueWords {
   }
 };
 
-// out += Vᵀ · Pᵀ for one step; `even`, `odd`: where the loads of the lane's tokens 2q and 2q + 1
-// go, of the first group, then `offset` further.
+// out += Vᵀ · Pᵀ for one step and the spans from `first` on that change places; `even`, `odd`:
+// where the loads of the lane's tokens 2q and 2q + 1 go, of the first group, then `offset` further.
 template <class Layout, int kHalves>
 __device__ inline void add_values(DecodeRows<Layout, kHalves>& rows,
                                   const uint32_t (&p)[kHalves][2],
                                   const char* const (&even)[Layout::kSpans],
-                                  const char* const (&odd)[Layout::kSpans], int offset) {
+                                  const char* const (&odd)[Layout::kSpans], int first, int offset) {
   using Words = ValueWords<Layout>;
-  const Words a(even, offset), b(odd, offset);
-  const Words c(even, offset + Layout::kGroupBytes), d(odd, offset + Layout::kGroupBytes);
+  const Words a(even, first, offset), b(odd, first, offset);
+  const Words c(even, first, offset + Layout::kGroupBytes);
+  const Words d(odd, first, offset + Layout::kGroupBytes);
   const auto multiply = [&](int groups, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3) {
     const uint32_t v[4] = {a0, a1, a2, a3};
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      mma<Layout>(rows.out[half][groups], v, p[half][0], p[half][1]);
+      mma<Layout>(rows.out[half][first * Layout::kSpanValues / 2 + groups], v, p[half][0],
+                  p[half][1]);
     }
   };
 #pragma unroll
-  for (int i = 0; i < Layout::kSpans * Words::kWords; ++i) {
+  for (int i = 0; i < Layout::kTurns * Words::kWords; ++i) {
     const int span = i / Words::kWords, word = i % Words::kWords;
     const uint32_t a_word = a.spans[span][word], b_word = b.spans[span][word];
     const uint32_t c_word = c.spans[span][word], d_word = d.spans[span][word];
@@ -356,7 +423,10 @@ __device__ inline void add_value_tile(DecodeRows<Layout, kHalves>& rows,
   }
 #pragma unroll
   for (int step = 0; step < Layout::kTokenGroups / 2; ++step) {
-    add_values<Layout, kHalves>(rows, p[step], even, odd, step * 2 * Layout::kGroupBytes);
+#pragma unroll
+    for (int first = 0; first < Layout::kSpans; first += Layout::kTurns) {
+      add_values<Layout, kHalves>(rows, p[step], even, odd, first, step * 2 * Layout::kGroupBytes);
+    }
   }
 }
 

@@ -92,7 +92,9 @@ class DecodeMerger {
       sum += exp2_approx(args_.sinks[head] * kLog2E - total.highest);
     }
     float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
-    if (args_.v_scale != nullptr) factor *= args_.v_scale[item.kv_head * args_.scale_stride];
+    if (!Layout::kTokenScales && args_.v_scale != nullptr) {
+      factor *= args_.v_scale[item.kv_head * args_.scale_stride];
+    }
     const __nv_bfloat162 low =
         __floats2bfloat162_rn(total.values.x * factor, total.values.y * factor);
     const __nv_bfloat162 high =

@@ -137,7 +137,11 @@ void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t strea
 // before it still runs.
 void launch_decode_sm90_bf16(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
 void launch_decode_sm90_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+void launch_decode_sm90_fp8_token_scales(const DecodeKernelArgs& launch, cudaStream_t stream,
+                                         bool overlap);
 void launch_decode_portable_bf16(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
 void launch_decode_portable_fp8(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap);
+void launch_decode_portable_fp8_token_scales(const DecodeKernelArgs& launch, cudaStream_t stream,
+                                             bool overlap);
 
 }  // namespace octavo::backends::cuda

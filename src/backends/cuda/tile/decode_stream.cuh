@@ -48,13 +48,18 @@ template <class Layout>
 struct BulkCopies {
   static constexpr int kArrivals = 1;  // at a tile's barrier
 
-  // `from`: lanes 0 .. slabs - 1 hold where the slabs lie.
-  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
+  // `from`, `scales`: lanes 0 .. slabs - 1 hold where the slabs and their scales lie.
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, const float* scales,
+                             int slabs) {
+    constexpr int kScaleBytes = Layout::kSlabScaleBytes;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane == 0) mbarrier_arrive_expect(barrier, slabs * Layout::kSlabBytes);
+    if (lane == 0) mbarrier_arrive_expect(barrier, slabs * (Layout::kSlabBytes + kScaleBytes));
     __syncwarp();
-    if (lane < slabs)
-      bulk_copy(tile + lane * Layout::kSlabBytes, from, Layout::kSlabBytes, barrier);
+    if (lane >= slabs) return;
+    bulk_copy(tile + lane * Layout::kSlabBytes, from, Layout::kSlabBytes, barrier);
+    if constexpr (Layout::kTokenScales) {
+      bulk_copy(tile + Layout::kScaleOffset + lane * kScaleBytes, scales, kScaleBytes, barrier);
+    }
   }
 
   // After ordinary writes to a tile, before it is given back.
@@ -66,7 +71,8 @@ template <class Layout>
 struct ThreadCopies {
   static constexpr int kArrivals = 32;
 
-  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, int slabs) {
+  __device__ static void put(uint32_t tile, uint32_t barrier, const char* from, const float* scales,
+                             int slabs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int slab = 0; slab < slabs; ++slab) {
       const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(from), slab);
@@ -75,6 +81,13 @@ struct ThreadCopies {
       for (int byte = 16 * lane; byte < Layout::kSlabBytes + 16 * lane; byte += 512) {
         cp_async_16(to + byte, reinterpret_cast<const char*>(address) + byte);
       }
+    }
+    if constexpr (Layout::kTokenScales) {
+      constexpr int kPieces = Layout::kSlabScaleBytes / 16;
+      const int slab = lane / kPieces;
+      const auto address = __shfl_sync(kAllLanes, reinterpret_cast<uintptr_t>(scales), slab % 4);
+      const auto* piece = reinterpret_cast<const char*>(address) + lane % kPieces * 16;
+      if (slab < slabs) cp_async_16(tile + Layout::kScaleOffset + lane * 16, piece);
     }
     cp_async_arrive(barrier);
   }
@@ -165,6 +178,7 @@ class DecodeProducer {
         pipe_(pipe),
         ring_(shared_address(ring)),
         cache_(static_cast<const char*>(kKind == kKeys ? launch.args.k : launch.args.v)),
+        scales_(kKind == kKeys ? launch.args.k_scale : launch.args.v_scale),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void run() {
@@ -243,7 +257,7 @@ class DecodeProducer {
       pipe_.wait_room(kKind, next_tile_);
       if (kEarly && token + Layout::kTileTokens > work.num_keys - work.q_len) pdl_wait();
       Copies::put(ring_ + Pipe::offset(kKind, next_tile_), pipe_.full_barrier(kKind, next_tile_),
-                  cache_ + from, slabs);
+                  cache_ + from, scales_ + from / Layout::kRowBytes, slabs);
     }
   }
 
@@ -263,6 +277,7 @@ class DecodeProducer {
   Pipe& pipe_;
   uint32_t ring_;
   const char* cache_;
+  const float* scales_;  // of tokens
   int lane_;
   uint32_t next_tile_ = 0;
 };

@@ -1,0 +1,80 @@
+// One GPU as a Device. Memory comes from a pool that keeps what is freed for the next allocation.
+// Errors of the device throw DeviceError; a lack of memory is a Status.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "backends/cuda/stream.h"
+#include "tensor/device.h"
+
+namespace octavo::backends::cuda {
+
+struct DeviceProperties {
+  std::string name;            // "NVIDIA H200"
+  int compute_capability = 0;  // 90 for sm_90
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+};
+
+// kNotFound where there is no such GPU or no driver.
+Result<DeviceProperties> device_properties(int index);
+
+struct MemoryInfo {
+  int64_t free_bytes = 0;
+  int64_t total_bytes = 0;
+};
+
+class CudaDevice : public Device {
+ public:
+  // The GPU `index`, which lives as long as the process. kUnsupported for one older than sm_80.
+  static Result<CudaDevice*> open(int index);
+  ~CudaDevice() override;
+
+  std::string_view name() const override { return name_; }
+  bool host_accessible() const override { return false; }
+
+  // Work on the memory must have ended before its last owner goes, as with host memory. Aligned to
+  // 256 bytes.
+  Result<Buffer> allocate(int64_t size_bytes, std::string_view what) override;
+
+  // Both wait for what is in the device's stream, and until the bytes have arrived.
+  void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
+  void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) override;
+
+  // Host memory that the device copies from and to at full speed and behind the host's back; not
+  // zeroed. It stays in memory: only as much as is needed.
+  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what);
+
+  // Free memory, with what the pool has kept.
+  MemoryInfo memory() const;
+
+  int index() const { return index_; }
+  const DeviceProperties& properties() const { return properties_; }
+  cudaStream_t stream() const { return stream_.get(); }  // where all ops run
+
+ private:
+  CudaDevice(int index, DeviceProperties properties);
+
+  int index_;
+  DeviceProperties properties_;
+  std::string name_;
+  Stream stream_;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+// Makes a device the calling thread's, and the one before again at the end of the scope.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int index);
+  ~DeviceScope() { cudaSetDevice(before_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace octavo::backends::cuda

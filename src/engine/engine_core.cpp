@@ -1,0 +1,332 @@
+#include "engine/engine_core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "engine/logprobs.h"
+#include "engine/request_check.h"
+
+namespace octavo::engine {
+namespace {
+
+// The scheduler knows sequences only; all that this engine gives it are completions.
+Completion& completion_of(const ScheduledSlice& slice) {
+  return static_cast<Completion&>(*slice.sequence);
+}
+
+// Whether it is the first of its request that runs: counts requests by their sequences.
+bool leads_running(const Completion& completion) {
+  for (const auto& other : completion.request().completions) {
+    if (other->state == SequenceState::kRunning) return other.get() == &completion;
+  }
+  return false;
+}
+
+// For its whole life, by the longest that it may become. Keys that were rotated otherwise are not
+// the keys of the same text.
+void choose_rope(Sequence& sequence, const model::RopeParameters& rope) {
+  if (!rope.depends_on_length()) return;
+  sequence.rope_variant = model::rope_variant(rope, sequence.max_num_tokens);
+  sequence.cache_extras = format("{}:{}", sequence.rope_variant, sequence.cache_extras);
+}
+
+}  // namespace
+
+EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
+                       const Tokenizer* tokenizer, std::function<double()> clock)
+    : config_(config),
+      executor_(executor),
+      tokenizer_(tokenizer),
+      clock_(std::move(clock)),
+      blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching),
+      scheduler_(config.scheduler, blocks_) {}
+
+// --- requests come and go -----------------------------------------------------------------------
+
+Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineRequest request,
+                                                           RequestOutputSink sink) const {
+  const SamplingParams& params = request.sampling;
+  OCTAVO_TRY(validate_sampling(params));
+  OCTAVO_TRY(check_prompt(request.prompt_token_ids, config_.vocab_size, config_.max_model_len));
+  if (request.n < 1)
+    return invalid_argument(format("n is {}, which must be at least 1", request.n));
+  if (request.timeout_s && !(*request.timeout_s > 0 && std::isfinite(*request.timeout_s))) {
+    return invalid_argument(format("timeout_s is {}, which must be above 0", *request.timeout_s));
+  }
+  if (sink == nullptr) return invalid_argument("the request has no sink for its output");
+  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
+  const int64_t room = OCTAVO_TRY(room_for_answer(num_prompt_tokens, config_.max_model_len));
+  const int64_t max_tokens = std::min(params.max_tokens.value_or(room), room);
+  OCTAVO_TRY(scheduler_.check_fits(request.n, num_prompt_tokens + max_tokens));
+  std::string prompt_text;
+  if (request.echo) {
+    if (tokenizer_ == nullptr) return invalid_argument("echo needs a model with a vocabulary");
+    prompt_text =
+        OCTAVO_TRY(tokenizer_->decode(request.prompt_token_ids, request.show_special_tokens));
+  }
+
+  auto active = std::make_unique<ActiveRequest>();
+  active->id = id;
+  active->request = std::move(request);
+  add_stop_ids(active->request.sampling, config_.stop_ids);
+  active->sink = std::move(sink);
+  const auto processor =
+      OCTAVO_TRY(LogitsProcessor::create(active->request, tokenizer_, config_.vocab_size));
+  for (int32_t i = 0; i < active->request.n; ++i) {
+    active->completions.push_back(
+        std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens));
+    active->completions.back()->echo(prompt_text);
+    choose_rope(*active->completions.back(), config_.rope);
+  }
+  active->completions[0]->num_forks = active->request.n - 1;
+  return active;
+}
+
+void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
+  ++totals_.num_submitted;
+  num_prompt_tokens_ += request->num_prompt_tokens();
+  if (request->deadline) deadlines_.emplace(*request->deadline, request->id);
+  scheduler_.add(*request->completions[0]);
+  const RequestId id = request->id;
+  const bool wanted = !request->request.cancel.stop_requested();
+  requests_.emplace(id, std::move(request));
+  if (!wanted) end(id, cancelled("the request was cancelled"));
+}
+
+void EngineCore::remove(ActiveRequest& request) {
+  for (const auto& completion : request.completions) scheduler_.remove(*completion);
+  num_prompt_tokens_ -= request.num_prompt_tokens();
+  if (request.deadline) deadlines_.erase({*request.deadline, request.id});
+  requests_.erase(request.id);  // the end of `request`
+}
+
+void EngineCore::end(RequestId id, Status why) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  ActiveRequest& request = *found->second;
+  for (const auto& completion : request.completions) {
+    if (!completion->finished()) completion->abort();
+  }
+  switch (why.code()) {
+    case StatusCode::kOk:
+      ++totals_.num_finished;
+      break;
+    case StatusCode::kCancelled:
+      ++totals_.num_cancelled;
+      break;
+    case StatusCode::kDeadlineExceeded:
+      ++totals_.num_timed_out;
+      break;
+    default:
+      ++totals_.num_failed;
+  }
+  emit(request, true, std::move(why));
+  remove(request);
+}
+
+void EngineCore::end_all(const Status& why) {
+  while (!requests_.empty()) end(requests_.begin()->first, why);
+}
+
+void EngineCore::end_expired() {
+  const double now = clock_();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const RequestId id = deadlines_.begin()->second;
+    end(id, deadline_exceeded(format("the request did not end within {} s",
+                                     *requests_.at(id)->request.timeout_s)));
+  }
+}
+
+void EngineCore::end_cancelled() {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_) {
+    if (request->request.cancel.stop_requested()) ids.push_back(id);
+  }
+  for (const RequestId id : ids) end(id, cancelled("the request was cancelled"));
+}
+
+// --- a step -------------------------------------------------------------------------------------
+
+bool EngineCore::step() {
+  const Plan plan = scheduler_.schedule();
+  if (plan.slices.empty()) {
+    // Never so by design; a request that waits for ever would be worse than one that fails.
+    if (has_requests()) end_all(internal_error("the scheduler found nothing to run"));
+    return false;
+  }
+  note_start(plan);
+  const Result<ops::Mat> logits = execute(plan);
+  ++totals_.num_steps;
+  if (!logits.ok()) {
+    fail_step(plan, logits.status());
+    return true;
+  }
+  num_failed_steps_ = 0;
+  scheduler_.complete(plan);
+  take_results(plan, *logits);
+  deliver();
+  return true;
+}
+
+// The backends' own faults come as exceptions; here they become values.
+Result<ops::Mat> EngineCore::execute(const Plan& plan) {
+  try {
+    OCTAVO_TRY(executor_.execute_async(plan));
+    const ops::Mat logits = OCTAVO_TRY(executor_.wait());
+    OCTAVO_CHECK(logits.rows == plan.num_logit_rows);
+    return logits;
+  } catch (const std::exception& error) {
+    return internal_error(error.what());
+  }
+}
+
+void EngineCore::note_start(const Plan& plan) {
+  const double now = clock_();
+  for (const ScheduledSlice& slice : plan.slices) {
+    ActiveRequest& request = completion_of(slice).request();
+    if (request.first_step) continue;
+    request.first_step = now;
+    totals_.prompt_tokens += request.num_prompt_tokens();
+  }
+}
+
+// What the step wrote is in blocks of its own sequences, and unknown to the prefix cache: others
+// may go on.
+void EngineCore::fail_step(const Plan& plan, const Status& status) {
+  ++num_failed_steps_;
+  last_failure_ = status;
+  log_warning("a step failed: {}", status.message());
+  std::set<RequestId> ids;
+  for (const ScheduledSlice& slice : plan.slices) ids.insert(completion_of(slice).request().id);
+  for (const RequestId id : ids) end(id, {status.code(), "the step failed: " + status.message()});
+}
+
+void EngineCore::take_results(const Plan& plan, const ops::Mat& logits) {
+  int64_t row = 0;
+  for (const ScheduledSlice& slice : plan.slices) {
+    if (slice.num_logit_rows == 0) continue;
+    Completion& completion = completion_of(slice);
+    ops::Mat rows(logits.row<float>(row), logits.dtype, slice.num_logit_rows, logits.cols);
+    row += slice.num_logit_rows;
+    const Status status = take_rows(completion, rows, completion.num_computed_tokens - 1);
+    if (!status.ok()) failed_.emplace_back(completion.request().id, status);
+  }
+}
+
+// The last of `rows` belongs to `last_position` of the sequence.
+Status EngineCore::take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position) {
+  ActiveRequest& request = completion.request();
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    const int64_t position = last_position + 1 - rows.rows + i;
+    const std::span<const float> logits(rows.row<float>(i), static_cast<size_t>(rows.cols));
+    if (position + 1 < completion.num_tokens()) {
+      request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[position + 1],
+                                                       *request.request.sampling.prompt_logprobs));
+    } else {
+      OCTAVO_TRY(append_tokens(completion, logits));
+    }
+  }
+  return {};
+}
+
+// At the prompt's end the other answers begin, from the same logits.
+Status EngineCore::append_tokens(Completion& leader, std::span<const float> logits) {
+  ActiveRequest& request = leader.request();
+  request.last_token = clock_();
+  std::vector<Completion*> starting{&leader};
+  for (size_t i = 1; leader.num_forks > 0; ++i) {
+    Completion& child = *request.completions[i];
+    child.first_logit_position = leader.first_logit_position;
+    scheduler_.fork(leader, child);
+    starting.push_back(&child);
+  }
+  if (!request.first_token) request.first_token = request.last_token;
+  if (!std::exchange(request.has_news, true)) news_.push_back(request.id);
+  for (Completion* completion : starting) {
+    OCTAVO_TRY(completion->append_token(logits, scratch_));
+    ++totals_.generation_tokens;
+    if (completion->finished()) scheduler_.remove(*completion);
+  }
+  return {};
+}
+
+void EngineCore::deliver() {
+  for (const auto& [id, status] : std::exchange(failed_, {})) end(id, status);
+  for (const RequestId id : std::exchange(news_, {})) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) continue;  // another of its answers failed
+    ActiveRequest& request = *found->second;
+    request.has_news = false;
+    if (request.finished()) {
+      end(id, {});
+    } else if (request.request.output_kind != OutputKind::kFinalOnly) {
+      emit(request, false, {});
+    }
+  }
+}
+
+void EngineCore::emit(ActiveRequest& request, bool last, Status status) {
+  const RequestOutput output = request.make_output(last, std::move(status));
+  try {
+    request.sink(output);
+  } catch (const std::exception& error) {
+    log_warning("the sink of request {} threw: {}", request.id, error.what());
+  }
+}
+
+// --- for others to look at ----------------------------------------------------------------------
+
+std::optional<double> EngineCore::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+EngineStats EngineCore::stats() const {
+  EngineStats stats = totals_;
+  stats.num_requests_waiting = static_cast<int64_t>(requests_.size());
+  stats.num_tokens_waiting = num_prompt_tokens_;
+  for (const Sequence* sequence : scheduler_.running()) {
+    const auto& completion = static_cast<const Completion&>(*sequence);
+    if (!leads_running(completion)) continue;
+    ++stats.num_requests_running;
+    --stats.num_requests_waiting;
+    stats.num_tokens_waiting -= completion.request().num_prompt_tokens();
+  }
+  stats.num_blocks = blocks_.num_blocks();
+  stats.num_used_blocks = blocks_.num_used_blocks();
+  stats.num_cached_blocks = blocks_.num_cached_blocks();
+  stats.num_free_blocks = blocks_.num_free_blocks();
+  stats.prefix_cache_queries = scheduler_.totals().prefix_cache_queries;
+  stats.prefix_cache_hits = scheduler_.totals().prefix_cache_hits;
+  stats.num_preemptions = scheduler_.totals().preemptions;
+  return stats;
+}
+
+Result<std::vector<PageTableRow>> EngineCore::page_table(RequestId id, int32_t index) const {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return not_found(format("there is no request {}", id));
+  const auto& completions = found->second->completions;
+  if (index < 0 || index >= static_cast<int32_t>(completions.size())) {
+    return invalid_argument(
+        format("index is {}, but request {} has {} answers", index, id, completions.size()));
+  }
+  return blocks_.page_table(completions[index]->block_table);
+}
+
+bool EngineCore::check_integrity() const {
+  std::vector<const BlockTable*> tables;
+  for (const auto& [id, request] : requests_) {
+    for (const auto& completion : request->completions) {
+      tables.push_back(&completion->block_table);
+      const bool holds = !completion->block_table.blocks.empty();
+      if (holds != (completion->state == SequenceState::kRunning)) return false;
+    }
+  }
+  return blocks_.check_integrity(tables);
+}
+
+}  // namespace octavo::engine

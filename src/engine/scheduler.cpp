@@ -1,0 +1,292 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace octavo::engine {
+namespace {
+
+// How many waiting sequences a step looks at: bounds its time with thousands of them. Those behind
+// come into view as soon as one of these is admitted.
+constexpr int64_t kMaxScan = 16;
+
+// How often a sequence may be overtaken by others behind it. Then the blocks that get free are
+// saved up for it: a long prompt waits, but not for ever.
+constexpr int32_t kMaxOvertakes = 64;
+
+// Rows of logits that the next `num_tokens` tokens of a sequence yield.
+int64_t logit_rows_of(const Sequence& sequence, int64_t num_tokens) {
+  const int64_t begin = sequence.num_computed_tokens;
+  const int64_t end = begin + num_tokens;
+  return std::max<int64_t>(0, end - std::max(begin, sequence.first_logit_position));
+}
+
+// By priority, where the policy says so, then as they came.
+std::tuple<int32_t, uint64_t> rank(const Sequence& sequence, SchedulingPolicy policy) {
+  const bool by_priority = policy == SchedulingPolicy::kPriority;
+  return {by_priority ? sequence.priority : 0, sequence.arrival};
+}
+
+bool is_decode(const Sequence& sequence) {
+  return sequence.num_pending_tokens() == 1;
+}
+
+}  // namespace
+
+bool Scheduler::WaitingOrder::operator()(const Sequence* a, const Sequence* b) const {
+  const auto key = [&](const Sequence* s) {
+    const auto [priority, arrival] = rank(*s, policy);
+    return std::tuple(priority, !s->preempted, arrival);
+  };
+  return key(a) < key(b);
+}
+
+Scheduler::Scheduler(const SchedulerConfig& config, BlockManager& blocks)
+    : config_(config),
+      blocks_(blocks),
+      watermark_blocks_(
+          static_cast<int64_t>(config.watermark * static_cast<double>(blocks.num_blocks()))),
+      waiting_(WaitingOrder{config.scheduling_policy}) {
+  OCTAVO_CHECK(config.max_num_seqs > 0 && config.max_num_batched_tokens >= config.max_num_seqs);
+  OCTAVO_CHECK(config.max_logit_rows >= config.max_num_seqs && config.admission_factor >= 1);
+}
+
+// --- sequences come and go -----------------------------------------------------------------------
+
+Status Scheduler::check_fits(int64_t num_seqs, int64_t max_num_tokens) const {
+  if (num_seqs > config_.max_num_seqs) {
+    return invalid_argument(
+        format("n is {}, but max_num_seqs is {}", num_seqs, config_.max_num_seqs));
+  }
+  const int64_t needed = blocks_.blocks_for(max_num_tokens);
+  if (needed <= blocks_.num_blocks()) return {};
+  return resource_exhausted(
+      format("{} tokens of prompt and answer need {} KV blocks of {}, but there are only {}",
+             max_num_tokens, needed, blocks_.block_size(), blocks_.num_blocks()));
+}
+
+void Scheduler::add(Sequence& sequence) {
+  OCTAVO_CHECK(sequence.state == SequenceState::kNew);
+  OCTAVO_CHECK(check_fits(1 + sequence.num_forks, sequence.max_num_tokens).ok());
+  OCTAVO_CHECK(sequence.num_tokens() > 0 && sequence.first_logit_position < sequence.num_tokens());
+  sequence.state = SequenceState::kWaiting;
+  sequence.arrival = next_arrival_++;
+  waiting_.insert(&sequence);
+}
+
+void Scheduler::fork(Sequence& parent, Sequence& child) {
+  OCTAVO_CHECK(parent.state == SequenceState::kRunning && parent.num_forks > 0);
+  OCTAVO_CHECK(child.state == SequenceState::kNew && child.num_forks == 0);
+  --parent.num_forks;
+  --num_seats_;
+  child.block_table = blocks_.fork(parent.block_table);
+  child.num_computed_tokens = parent.num_computed_tokens;
+  child.arrival = next_arrival_++;
+  start_running(child);
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  if (sequence.state == SequenceState::kWaiting) waiting_.erase(&sequence);
+  if (sequence.state == SequenceState::kRunning) stop_running(sequence);
+  blocks_.shrink(sequence.block_table, 0);
+  sequence.state = SequenceState::kNew;
+}
+
+void Scheduler::start_running(Sequence& sequence) {
+  sequence.state = SequenceState::kRunning;
+  num_seats_ += 1 + sequence.num_forks;
+  const auto before = [&](const Sequence* a, const Sequence* b) {
+    return rank(*a, config_.scheduling_policy) < rank(*b, config_.scheduling_policy);
+  };
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, before), &sequence);
+}
+
+void Scheduler::stop_running(Sequence& sequence) {
+  num_seats_ -= 1 + sequence.num_forks;
+  // From the end, where victims and young sequences are.
+  const auto found = std::find(running_.rbegin(), running_.rend(), &sequence);
+  OCTAVO_CHECK(found != running_.rend());
+  running_.erase(std::next(found).base());
+}
+
+// Gives up what was computed; its full blocks stay in the prefix cache for as long as nobody needs
+// the room.
+void Scheduler::preempt(Sequence& sequence) {
+  stop_running(sequence);
+  blocks_.shrink(sequence.block_table, 0);
+  sequence.num_computed_tokens = 0;
+  sequence.state = SequenceState::kWaiting;
+  sequence.preempted = true;
+  ++sequence.num_preemptions;
+  ++totals_.preemptions;
+  waiting_.insert(&sequence);
+}
+
+// --- one step ------------------------------------------------------------------------------------
+
+Plan Scheduler::schedule() {
+  Plan plan;
+  Budget budget = start_step();
+  // Where blocks were so short that someone had to go, nobody may come.
+  if (schedule_running(plan, budget)) admit_waiting(plan, budget);
+  top_up(plan, budget);
+  return plan;
+}
+
+Scheduler::Budget Scheduler::start_step() const {
+  Budget budget{config_.max_num_batched_tokens, config_.max_logit_rows};
+  for (const Sequence* sequence : running_) budget.decode_tokens += is_decode(*sequence) ? 1 : 0;
+  budget.share_prefill = short_prompt_wants_in();
+  return budget;
+}
+
+bool Scheduler::short_prompt_wants_in() const {
+  const auto is_short_prompt = [&](const Sequence* sequence) {
+    return !is_decode(*sequence) &&
+           2 * sequence->num_pending_tokens() <= config_.max_num_batched_tokens;
+  };
+  if (std::any_of(running_.begin(), running_.end(), is_short_prompt)) return true;
+  const auto scanned = std::next(waiting_.begin(), std::min(kMaxScan, num_waiting()));
+  return std::any_of(waiting_.begin(), scanned, is_short_prompt);
+}
+
+// How many tokens the sequence may have of what is left. A prompt that needs more than a whole step
+// takes no more than half where a short one could share it.
+int64_t Scheduler::chunk_of(const Sequence& sequence, const Budget& budget) const {
+  if (is_decode(sequence)) return std::min({int64_t{1}, budget.tokens, budget.logit_rows});
+  const int64_t pending = sequence.num_pending_tokens();
+  const int64_t left = budget.tokens - budget.decode_tokens;
+  int64_t chunk = std::min(pending, left);
+  if (config_.long_prefill_token_threshold > 0) {
+    chunk = std::min(chunk, config_.long_prefill_token_threshold);
+  } else if (budget.share_prefill && pending > config_.max_num_batched_tokens) {
+    chunk = std::min(chunk, (left + 1) / 2);
+  }
+  const int64_t rows_from = std::max(sequence.num_computed_tokens, sequence.first_logit_position);
+  const int64_t rows_end = rows_from + budget.logit_rows - budget.decode_tokens;
+  return std::max<int64_t>(0, std::min(chunk, rows_end - sequence.num_computed_tokens));
+}
+
+void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens) {
+  const int64_t rows = logit_rows_of(sequence, num_tokens);
+  plan.slices.push_back({&sequence, num_tokens, rows});
+  plan.num_tokens += num_tokens;
+  plan.num_logit_rows += rows;
+  budget.tokens -= num_tokens;
+  budget.logit_rows -= rows;
+}
+
+// Returns whether all could stay.
+bool Scheduler::schedule_running(Plan& plan, Budget& budget) {
+  bool all_stay = true;
+  // Preemption shortens the list from its end: only sequences that have no slice yet.
+  for (size_t i = 0; i < running_.size() && budget.tokens > 0; ++i) {
+    Sequence& sequence = *running_[i];
+    const int64_t chunk = chunk_of(sequence, budget);
+    if (chunk == 0) continue;
+    const int64_t begin = sequence.num_computed_tokens;
+    const bool decode = is_decode(sequence);
+    while (sequence.state == SequenceState::kRunning &&
+           !blocks_.grow(sequence.block_table, begin, begin + chunk, plan.copies)) {
+      preempt(*running_.back());
+      all_stay = false;
+    }
+    if (sequence.state != SequenceState::kRunning) break;
+    append_slice(plan, budget, sequence, chunk);
+    if (decode) --budget.decode_tokens;
+  }
+  budget.decode_tokens = 0;
+  return all_stay;
+}
+
+void Scheduler::admit_waiting(Plan& plan, Budget& budget) {
+  std::vector<Sequence*> passed;
+  for (auto next = waiting_.begin();
+       next != waiting_.end() && static_cast<int64_t>(passed.size()) < kMaxScan &&
+       num_seats_ < config_.max_num_seqs && budget.tokens > 0 && budget.logit_rows > 0;) {
+    Sequence& sequence = **next;
+    const bool seated = num_seats_ + 1 + sequence.num_forks <= config_.max_num_seqs;
+    const PrefixMatch match = seated ? find_prefix(sequence) : PrefixMatch();
+    if (!seated || !should_admit(sequence, match)) {
+      if (sequence.num_overtakes >= kMaxOvertakes) return;
+      passed.push_back(&sequence);
+      ++next;
+      continue;
+    }
+    next = waiting_.erase(next);
+    admit(sequence, match);
+    append_slice(plan, budget, sequence, chunk_of(sequence, budget));
+    for (Sequence* overtaken : passed) ++overtaken->num_overtakes;
+    totals_.overtakes += passed.empty() ? 0 : 1;
+  }
+}
+
+// Tokens whose logits are wanted must be computed, the last one at least.
+PrefixMatch Scheduler::find_prefix(const Sequence& sequence) const {
+  const auto limit = static_cast<size_t>(sequence.first_logit_position);
+  return blocks_.match(std::span(sequence.token_ids).first(limit), sequence.cache_extras);
+}
+
+bool Scheduler::should_admit(const Sequence& sequence, const PrefixMatch& match) const {
+  const int64_t needed = blocks_.blocks_for(sequence.num_tokens()) - match.num_used;
+  if (running_.empty()) return needed <= blocks_.num_available_blocks();
+  const double with_growth = std::ceil(static_cast<double>(needed) * config_.admission_factor);
+  const int64_t demand = static_cast<int64_t>(with_growth) + sequence.num_forks;
+  return demand <= blocks_.num_available_blocks() - watermark_blocks_;
+}
+
+// Takes the blocks of all known tokens at once: what a chunked prompt still needs can then not be
+// promised to another.
+void Scheduler::admit(Sequence& sequence, const PrefixMatch& match) {
+  const int64_t found = static_cast<int64_t>(match.blocks.size()) * blocks_.block_size();
+  blocks_.acquire(sequence.block_table, match);
+  const bool fits = blocks_.grow(sequence.block_table, sequence.num_tokens());
+  OCTAVO_CHECK(fits);
+  sequence.num_computed_tokens = found;
+  if (sequence.preempted) {
+    totals_.recomputed_queries += sequence.num_tokens();
+    totals_.recomputed_hits += found;
+  } else {
+    totals_.prefix_cache_queries += sequence.num_tokens();
+    totals_.prefix_cache_hits += found;
+    sequence.num_cached_tokens = found;
+  }
+  start_running(sequence);
+}
+
+// What sharing left over goes to the prompts that were cut, in their order.
+void Scheduler::top_up(Plan& plan, Budget& budget) const {
+  if (config_.long_prefill_token_threshold > 0) return;
+  budget.share_prefill = false;
+  for (ScheduledSlice& slice : plan.slices) {
+    if (budget.tokens == 0) return;
+    const Sequence& sequence = *slice.sequence;
+    if (slice.num_tokens == sequence.num_pending_tokens()) continue;
+    budget.tokens += slice.num_tokens;
+    budget.logit_rows += slice.num_logit_rows;
+    const int64_t chunk = chunk_of(sequence, budget);
+    const int64_t rows = logit_rows_of(sequence, chunk);
+    plan.num_tokens += chunk - slice.num_tokens;
+    plan.num_logit_rows += rows - slice.num_logit_rows;
+    budget.tokens -= chunk;
+    budget.logit_rows -= rows;
+    slice.num_tokens = chunk;
+    slice.num_logit_rows = rows;
+  }
+}
+
+void Scheduler::complete(const Plan& plan) {
+  for (const ScheduledSlice& slice : plan.slices) {
+    Sequence& sequence = *slice.sequence;
+    sequence.first_logit_position =
+        std::max(sequence.first_logit_position, sequence.num_computed_tokens);
+    blocks_.index_computed(sequence.block_table, sequence.token_ids, sequence.num_computed_tokens,
+                           sequence.cache_extras);
+  }
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,25 @@
+// Random schedules on a real model, and what must hold for each: an answer, and every logit that
+// led to it, is bit for bit what the request gives alone, computed whole, with nothing cached.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace octavo::testing {
+
+struct ScheduleOptions {
+  std::string model_path;
+  uint64_t first_seed = 1;
+  int64_t num_schedules = 100;
+  int64_t schedules_per_pool = 100;  // that draw from the same requests
+  int64_t requests_per_pool = 24;
+  int64_t max_prompt_tokens = 60;
+  int64_t long_prompt_tokens = 300;  // of one request in each pool: more than an attention tile
+  int64_t max_answer_tokens = 12;
+  int64_t max_spare_tokens = 150;  // of the KV cache beyond what the largest request needs
+};
+
+// Fails the running test at the first schedule that differs; the message has its seed.
+void run_random_schedules(const ScheduleOptions& options);
+
+}  // namespace octavo::testing

@@ -1,0 +1,43 @@
+// batched = alone, cached = uncached, chunked = whole, preempted = not, streamed = whole, n forked
+// = n separate: bit for bit, over random schedules. OCTAVO_TEST_SCHEDULES sets their number and
+// OCTAVO_TEST_SEED the first one's seed.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/env.h"
+#include "support/engine_schedules.h"
+#include "support/temp_path.h"
+#include "support/tiny_llama.h"
+
+namespace octavo {
+namespace {
+
+int64_t number_of(const char* variable, int64_t otherwise) {
+  const std::string text = env_string(variable);
+  return text.empty() ? otherwise : std::strtoll(text.c_str(), nullptr, 10);
+}
+
+// Sanitizers make a schedule many times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kSchedules = 200;
+#else
+constexpr int64_t kSchedules = 2000;
+#endif
+
+TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {
+  testing::TinyLlama spec;
+  spec.hidden_size = 32;
+  spec.intermediate_size = 32;
+  spec.num_attention_heads = 2;
+  spec.num_key_value_heads = 1;
+  testing::ScheduleOptions options;
+  options.model_path = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(options.model_path, spec);
+  options.num_schedules = number_of("OCTAVO_TEST_SCHEDULES", kSchedules);
+  options.first_seed = static_cast<uint64_t>(number_of("OCTAVO_TEST_SEED", 1));
+  testing::run_random_schedules(options);
+}
+
+}  // namespace
+}  // namespace octavo

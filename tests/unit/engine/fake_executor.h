@@ -1,0 +1,52 @@
+// A model without a model: the next token follows from a sequence's last one and its length. Can be
+// told to fail.
+#pragma once
+
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "engine/executor.h"
+
+namespace octavo::engine {
+
+class FakeExecutor : public Executor {
+ public:
+  explicit FakeExecutor(int64_t vocab_size) : vocab_size_(vocab_size) {}
+
+  // Called before each step with its number, from 0 on; may throw, sleep or return an error.
+  std::function<Status(int64_t step, const Plan& plan)> on_step;
+  // Called after each step with the logits.
+  std::function<void(int64_t step, std::vector<float>& logits)> on_logits;
+
+  TokenId next_token(const Sequence& sequence, int64_t position) const {
+    return static_cast<TokenId>((7 * sequence.token_ids[position] + 3 * position + 1) %
+                                vocab_size_);
+  }
+
+  Status execute_async(const Plan& plan) override {
+    plan_ = &plan;
+    return on_step ? on_step(step_++, plan) : Status();
+  }
+
+  Result<ops::Mat> wait() override {
+    logits_.assign(plan_->num_logit_rows * vocab_size_, 0.0f);
+    float* row = logits_.data();
+    for (const ScheduledSlice& slice : plan_->slices) {
+      slice.sequence->num_computed_tokens += slice.num_tokens;
+      for (int64_t i = slice.num_logit_rows; i > 0; --i, row += vocab_size_) {
+        row[next_token(*slice.sequence, slice.sequence->num_computed_tokens - i)] = 5;
+      }
+    }
+    if (on_logits) on_logits(step_, logits_);
+    return ops::Mat(logits_.data(), DType::kF32, plan_->num_logit_rows, vocab_size_);
+  }
+
+ private:
+  int64_t vocab_size_;
+  int64_t step_ = 0;
+  const Plan* plan_ = nullptr;
+  std::vector<float> logits_;
+};
+
+}  // namespace octavo::engine
