@@ -1,5 +1,6 @@
 // Model: a loaded model on a device, ready to compute. One thread at a time may be in logits(),
-// generate() or measure_latency(); the rest may be called from any thread, also meanwhile.
+// logits_from(), generate() or measure_latency(); the rest may be called from any thread, also
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +71,13 @@ class Model {
   // longer than max_model_len is an error.
   virtual Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions) = 0;
 
+  // Logits after each token from position `first_position` on. Tokens before it that the last call
+  // left in the KV cache are not computed again: calls with more and more of a long text walk
+  // through it in pieces, in memory that the length of a piece bounds. A model whose rotation
+  // depends on the length of a sequence takes that of `token_ids`.
+  virtual Result<Logits> logits_from(std::span<const TokenId> token_ids,
+                                     int64_t first_position) = 0;
+
   // Generates until a stop, a limit, the sink's refusal or a cancel. A prefix that the last call
   // left in the KV cache is reused. `sink` may be null; it is called by the calling thread, and
   // must not call this model.
@@ -85,11 +93,24 @@ class Model {
                                              int64_t output_len) = 0;
 };
 
+// What a model takes of memory on the backend that the options choose.
+struct MemoryNeeds {
+  int64_t weight_bytes = 0;        // as packed; on the CPU mostly views of the mapped file
+  int64_t kv_bytes_per_token = 0;  // of context, for each sequence
+  int64_t workspace_bytes = 0;     // activations, scratch memory and logits of one step
+  int64_t max_model_len = 0;
+};
+
+// Checks all that Model::load checks of the metadata and of the tensors' names, shapes and types,
+// without reading weights: a moment, however large the file. The error is what Model::load says.
+Result<MemoryNeeds> measure_memory(const std::string& path, const LoadOptions& options);
+
 // Whether Model::load knows an architecture, by the name that a model file gives it: "llama" in a
 // GGUF file, "LlamaForCausalLM" in Hugging Face's config.json.
 bool supports_architecture(std::string_view name);
 
-// The tokenizer of a model file alone: a file that has a vocabulary but no weights is enough.
+// The tokenizer of a model alone: a file that has a vocabulary but no weights is enough, and so is
+// a folder without weights, or its tokenizer.json or tokenizer.model alone.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 
 }  // namespace octavo

@@ -6,10 +6,15 @@ namespace octavo::cli {
 int run_bench(int argc, const char* const* argv);
 int run_detokenize(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
+int run_eval(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
+int run_list(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);
+int run_pull(int argc, const char* const* argv);
+int run_remove(int argc, const char* const* argv);
 int run_run(int argc, const char* const* argv);
 int run_serve(int argc, const char* const* argv);
+int run_template(int argc, const char* const* argv);
 int run_tokenize(int argc, const char* const* argv);
 
 }  // namespace octavo::cli

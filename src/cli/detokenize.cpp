@@ -30,14 +30,13 @@ std::string with_commas(std::string_view text) {
 }  // namespace
 
 int run_detokenize(int argc, const char* const* argv) {
-  std::string model;
   std::string ids_text;
   bool show_special = false;
   bool json = false;
   Args args("detokenize", "Print the text of token ids.",
             "  octavo detokenize smollm2 19556,28,905,17\n"
             "  octavo tokenize smollm2 \"Hello, world!\" | octavo detokenize smollm2 -\n");
-  args.positional("MODEL", model, kModelHelp);
+  const ModelArgument model(args);
   args.positional("IDS", ids_text, "ids with commas or spaces between; - reads standard input");
   args.flag("--show-special", show_special, "print control tokens too");
   args.flag("--json", json, "print an object with text and pieces");
@@ -54,7 +53,7 @@ int run_detokenize(int argc, const char* const* argv) {
     }
     ids = std::move(parsed).value();
   }
-  const auto path = resolve_model(model);
+  const auto path = model.resolve();
   if (!path.ok()) return fail(path.status());
   const auto tokenizer = load_tokenizer(*path);
   if (!tokenizer.ok()) return fail(tokenizer.status());

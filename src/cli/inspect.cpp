@@ -1,5 +1,6 @@
 // `octavo inspect FILE`: what a model file holds and what octavo can do with it.
 #include "base/format.h"
+#include "base/utf8.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/describe_checkpoint.h"
@@ -11,61 +12,64 @@
 namespace octavo::cli {
 namespace {
 
-// The name that the file gives its architecture, "" where it gives none.
-std::string architecture_of(const formats::Checkpoint& checkpoint) {
-  const Json* name = json_find(checkpoint.metadata(), "general.architecture");
-  if (const Json* config = json_find(checkpoint.metadata(), "config")) {
-    const Json* names = json_find(*config, "architectures");
-    if (names != nullptr && names->is_array() && !names->get_array().empty()) {
-      name = &names->get_array()[0];
-    }
-  }
-  return name != nullptr && name->is_string() ? std::string(to_view(name->get_string())) : "";
-}
-
-// What the commands can do with the file: "runs", "tokenizes", and a sentence on each.
-JsonObject describe_use(const formats::Checkpoint& checkpoint, const std::string& path) {
-  const std::string name = architecture_of(checkpoint);
-  const bool supported = supports_architecture(name);
-  const bool vocabulary_only = checkpoint.tensors().empty();
-  std::string model;
-  if (vocabulary_only) {
-    model = "no: the file holds no weights, a vocabulary at most";
-  } else if (name.empty()) {
-    model = "no: the file names no architecture";
-  } else if (!supported) {
-    model = format("no: the architecture {} is not supported", dump_json(Json(name)));
+// What the commands can do with the file, a sentence on each, and what it takes of memory.
+JsonObject describe_use(const formats::Checkpoint& checkpoint, const std::string& path,
+                        const LoadOptions& options) {
+  JsonObject use;
+  if (checkpoint.tensors().empty()) {
+    use = {{"runs", false}, {"model", "no: the file holds no weights, a vocabulary at most"}};
+  } else if (const auto needs = measure_memory(path, options); needs.ok()) {
+    use = {{"runs", true},
+           {"model", "yes"},
+           {"memory", JsonObject{{"weight_bytes", needs.value().weight_bytes},
+                                 {"kv_bytes_per_token", needs.value().kv_bytes_per_token},
+                                 {"workspace_bytes", needs.value().workspace_bytes},
+                                 {"max_model_len", needs.value().max_model_len}}}};
   } else {
-    model = format("yes: the architecture {} is supported", name);
+    use = {{"runs", false}, {"model", format("no: {}", needs.status().message())}};
   }
   const auto tokenizer = load_tokenizer(path);
-  return {{"runs", supported && !vocabulary_only},
-          {"model", model},
-          {"tokenizes", tokenizer.ok()},
-          {"tokenizer", tokenizer.ok() ? format("yes: {} tokens", tokenizer.value()->vocab_size())
-                                       : format("no: {}", tokenizer.status().message())}};
+  use.emplace("tokenizes", tokenizer.ok());
+  use.emplace("tokenizer", tokenizer.ok()
+                               ? format("yes: {} tokens", tokenizer.value()->vocab_size())
+                               : format("no: {}", tokenizer.status().message()));
+  return use;
+}
+
+std::string render_memory(const Json& memory) {
+  constexpr double kMegabyte = 1e6;
+  const auto megabytes = [&](const char* key) {
+    return memory.at(key).to_number<double>() / kMegabyte;
+  };
+  return format(
+      "Memory      weights {:.1f} MB, KV cache {:.1f} MB for 1000 tokens (of {} at most), "
+      "workspace {:.1f} MB\n",
+      megabytes("weight_bytes"), 1000 * megabytes("kv_bytes_per_token"),
+      memory.at("max_model_len").as_int64(), megabytes("workspace_bytes"));
 }
 
 std::string render_use(const JsonObject& use) {
-  return format("Runs        {}\nTokenizes   {}\n", to_view(use.at("model").as_string()),
-                to_view(use.at("tokenizer").as_string()));
+  const auto text = [&](const char* key) { return printable(to_view(use.at(key).as_string())); };
+  const Json* memory = use.if_contains("memory");
+  return format("Runs        {}\n{}Tokenizes   {}\n", text("model"),
+                memory == nullptr ? "" : render_memory(*memory), text("tokenizer"));
 }
 
 }  // namespace
 
 int run_inspect(int argc, const char* const* argv) {
-  std::string model;
   bool json = false;
-  Args args("inspect", "Show what a model file holds and what octavo can do with it.",
+  Args args("inspect",
+            "Show what a model file holds, whether octavo runs it and what memory that takes.",
             "  octavo inspect model.gguf\n  octavo inspect smollm2 --json\n");
-  args.positional("MODEL", model, "a model file or folder, or an alias");
+  const ModelArgs model(args);
   args.flag("--json", json, "print JSON");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  const auto path = resolve_model(model);
+  const auto path = model.resolve();
   if (!path.ok()) return fail(path.status());
   const auto checkpoint = formats::open_checkpoint(*path);
   if (!checkpoint.ok()) return fail(checkpoint.status());
-  JsonObject use = describe_use(**checkpoint, *path);
+  JsonObject use = describe_use(**checkpoint, *path, model.options());
   JsonObject description = describe_checkpoint(**checkpoint);
   const std::string text = json ? "" : render_use(use) + render_description(description);
   description.emplace("use", std::move(use));

@@ -24,9 +24,14 @@ constexpr Command kCommands[] = {
     {"serve", "serve a model over HTTP, with the API of vLLM and OpenAI", run_serve},
     {"tokenize", "show the token ids of a text", run_tokenize},
     {"detokenize", "show the text of token ids", run_detokenize},
+    {"template", "show the prompt that a chat template makes of messages", run_template},
     {"logits", "write a model's logits to a file, for comparison", run_logits},
+    {"eval", "measure perplexity, or how far two models differ", run_eval},
     {"bench", "measure prefill and decode speed", run_bench},
     {"inspect", "show what a model file holds", run_inspect},
+    {"pull", "download a model of the hub", run_pull},
+    {"list", "show the models in the cache", run_list},
+    {"remove", "remove a model from the cache", run_remove},
     {"doctor", "show what this machine has and which kernels run", run_doctor},
 };
 

@@ -1,55 +1,17 @@
 #include "cli/model_args.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "backends/registry.h"
 #include "base/check.h"
-#include "base/env.h"
 #include "base/format.h"
+#include "cli/progress_bar.h"
 
 namespace octavo::cli {
-namespace {
-
-struct Alias {
-  std::string_view name;
-  std::string_view file;  // below OCTAVO_HOME
-  std::string_view how_to_get;
-};
-
-constexpr Alias kAliases[] = {
-    {"smollm2", "models/SmolLM2-135M-Instruct.Q4_1.gguf", "scripts/fetch_model.sh fetches it"},
-};
-
-// A bar that is drawn anew only when it has grown.
-class ProgressBar {
- public:
-  void show(int64_t done_bytes, int64_t total_bytes) {
-    const int filled =
-        total_bytes > 0 ? static_cast<int>(kWidth * done_bytes / total_bytes) : kWidth;
-    if (filled == drawn_) return;
-    drawn_ = filled;
-    std::string bar(static_cast<size_t>(filled), '#');
-    bar.resize(kWidth, ' ');
-    std::fprintf(stderr, "\rloading [%s] %lld MB", bar.c_str(),
-                 static_cast<long long>(done_bytes / 1000000));
-  }
-  void clear() { std::fputs("\r\033[K", stderr); }
-
- private:
-  static constexpr int kWidth = 30;
-  int drawn_ = -1;
-};
-
-}  // namespace
-
-ModelArgs::ModelArgs(Args& args) {
-  args.positional("MODEL", model_, kModelHelp);
+ModelArgs::ModelArgs(Args& args) : model_(args) {
   args.choice("--backend", options_.backend, {"auto", "cpu", "ref"},
               "what computes; ref is slow and exact");
   args.choice("--dtype", options_.dtype, {"auto", "bfloat16", "float32"},
@@ -64,29 +26,15 @@ ModelArgs::ModelArgs(Args& args) {
 }
 
 Result<std::unique_ptr<Model>> ModelArgs::load() const {
-  const std::string path = OCTAVO_TRY(resolve_model(model_));
-  LoadOptions options = options_;
-  if (isatty(STDERR_FILENO) == 0) return Model::load(path, options);
-  ProgressBar bar;
-  options.progress = [&bar](int64_t done, int64_t total) { bar.show(done, total); };
-  auto model = Model::load(path, options);
-  bar.clear();
-  return model;
+  return load(OCTAVO_TRY(model_.resolve()));
 }
 
-Result<std::string> resolve_model(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::exists(model, error)) return model;
-  for (const Alias& alias : kAliases) {
-    if (alias.name != model) continue;
-    const std::string path = format("{}/{}", octavo_home(), alias.file);
-    if (std::filesystem::exists(path, error)) return path;
-    return not_found(
-        format("the model {} is not there yet ({}): {}", model, path, alias.how_to_get));
-  }
-  std::string known;
-  for (const Alias& alias : kAliases) known += format(" {}", alias.name);
-  return not_found(format("{} is neither a file nor a known alias; aliases:{}", model, known));
+Result<std::unique_ptr<Model>> ModelArgs::load(const std::string& path) const {
+  if (!ProgressBar::wanted()) return Model::load(path, options_);
+  ProgressBar bar("loading");
+  LoadOptions options = options_;
+  options.progress = [&bar](int64_t done, int64_t total) { bar.show_bytes(done, total); };
+  return Model::load(path, options);
 }
 
 Result<std::vector<TokenId>> parse_token_ids(const std::string& text, const char* flag) {

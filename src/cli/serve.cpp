@@ -16,7 +16,7 @@
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/message.h"
-#include "cli/model_args.h"
+#include "cli/resolve_model.h"
 #include "cli/serve_flags.h"
 #include "server/app.h"
 
@@ -82,6 +82,7 @@ Result<JsonObject> default_sampling(const ServeOptions& options, const std::stri
 Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   server::ServerConfig& config = options.server;
   config.version = OCTAVO_VERSION;
+  std::erase(config.api_keys, "");  // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
   if (!config.root_path.empty() && config.root_path[0] != '/') {

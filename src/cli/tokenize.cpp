@@ -10,7 +10,6 @@
 namespace octavo::cli {
 
 int run_tokenize(int argc, const char* const* argv) {
-  std::string model;
   std::string text;
   bool no_add_special = false;
   bool parse_special = false;
@@ -18,13 +17,13 @@ int run_tokenize(int argc, const char* const* argv) {
   Args args("tokenize", "Print the token ids of a text on one line.",
             "  octavo tokenize smollm2 \"Hello, world!\"\n"
             "  octavo tokenize smollm2 - --json < file.txt\n");
-  args.positional("MODEL", model, kModelHelp);
+  const ModelArgument model(args);
   args.positional("TEXT", text, "the text; - reads standard input");
   args.flag("--no-add-special", no_add_special, "do not add BOS or EOS");
   args.flag("--parse-special", parse_special, "recognise control tokens in the text");
   args.flag("--json", json, "print an object with ids and pieces");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  const auto path = resolve_model(model);
+  const auto path = model.resolve();
   if (!path.ok()) return fail(path.status());
   const auto tokenizer = load_tokenizer(*path);
   if (!tokenizer.ok()) return fail(tokenizer.status());

@@ -21,6 +21,16 @@ bool hand_over(const Request& request, const OutputSink& sink, std::string_view 
   return (!sink || sink(text)) && !request.cancel.stop_requested();
 }
 
+// Takes rows of logits as they come.
+auto collect_into(Logits& result) {
+  return [&result](int64_t, const ops::Mat& rows) -> Status {
+    const auto* values = static_cast<const float*>(rows.data);
+    result.values.insert(result.values.end(), values, values + rows.rows * rows.cols);
+    result.num_positions += rows.rows;
+    return {};
+  };
+}
+
 // What a benchmark feeds in: any ids do, as long as they differ and the model knows them.
 std::vector<TokenId> arbitrary_prompt(int64_t length, int64_t index, int64_t vocab_size) {
   std::vector<TokenId> ids(length);
@@ -180,13 +190,29 @@ Result<Logits> Generator::logits(std::span<const TokenId> token_ids, LogitsPosit
   sequence_.rope_variant = runner_.rope_variant(sequence_.num_tokens());
   Logits result;
   result.vocab_size = runner_.model().config().vocab_size;
-  const auto on_chunk = [&](int64_t, const ops::Mat& rows) -> Status {
-    const auto* values = static_cast<const float*>(rows.data);
-    result.values.insert(result.values.end(), values, values + rows.rows * rows.cols);
-    result.num_positions += rows.rows;
-    return {};
-  };
-  OCTAVO_TRY(compute_pending(positions, on_chunk));
+  OCTAVO_TRY(compute_pending(positions, collect_into(result)));
+  return result;
+}
+
+Result<Logits> Generator::logits_from(std::span<const TokenId> token_ids, int64_t first_position) {
+  OCTAVO_TRY(check(token_ids));
+  if (first_position < 0 || first_position >= static_cast<int64_t>(token_ids.size())) {
+    return invalid_argument(
+        format("first_position is {}, but there are {} tokens", first_position, token_ids.size()));
+  }
+  const std::span<const TokenId> before = token_ids.first(static_cast<size_t>(first_position));
+  const auto num_tokens = static_cast<int64_t>(token_ids.size());
+  if (start_sequence(token_ids, num_tokens) < first_position) {
+    sequence_.token_ids.assign(before.begin(), before.end());
+    OCTAVO_TRY(compute_pending(LogitsPositions::kLast, [](auto, const auto&) { return Status(); }));
+    sequence_.token_ids.assign(token_ids.begin(), token_ids.end());
+  } else {
+    sequence_.num_computed_tokens = first_position;
+    blocks_->shrink(sequence_.block_table, first_position);
+  }
+  Logits result;
+  result.vocab_size = runner_.model().config().vocab_size;
+  OCTAVO_TRY(compute_pending(LogitsPositions::kAll, collect_into(result)));
   return result;
 }
 

@@ -21,6 +21,7 @@ class Generator {
 
   Result<Generation> generate(const Request& request, const OutputSink& sink);
   Result<Logits> logits(std::span<const TokenId> token_ids, LogitsPositions positions);
+  Result<Logits> logits_from(std::span<const TokenId> token_ids, int64_t first_position);
   Result<Model::LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                             int64_t output_len);
 

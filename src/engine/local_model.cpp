@@ -29,6 +29,9 @@ class LocalModel final : public Model {
   Result<Logits> logits(std::span<const TokenId> ids, LogitsPositions positions) override {
     return generator_->logits(ids, positions);
   }
+  Result<Logits> logits_from(std::span<const TokenId> ids, int64_t first_position) override {
+    return generator_->logits_from(ids, first_position);
+  }
   Result<Generation> generate(const Request& request, const OutputSink& sink) override {
     if (loaded_.stop_ids.empty()) return name_file(generator_->generate(request, sink));
     Request stopping = request;
@@ -59,6 +62,11 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& path, const LoadOp
   return engine::LocalModel::load(path, options);
 }
 
+Result<MemoryNeeds> measure_memory(const std::string& path, const LoadOptions& options) {
+  const auto checkpoint = OCTAVO_TRY(formats::open_checkpoint(path));
+  return engine::ModelRunner::measure(*checkpoint, options);
+}
+
 bool supports_architecture(std::string_view name) {
   return model::find_gguf_architecture(name, false) != nullptr ||
          model::find_gguf_architecture(name, true) != nullptr ||
@@ -66,8 +74,7 @@ bool supports_architecture(std::string_view name) {
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
-  const auto checkpoint = OCTAVO_TRY(formats::open_checkpoint(path));
-  return engine::tokenizer_of(*checkpoint);
+  return engine::tokenizer_at(path);
 }
 
 const char* finish_reason_name(FinishReason reason) {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "model/decoder.h"
-#include "model/weights.h"
 
 namespace octavo::engine {
 namespace {
@@ -23,11 +22,24 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const formats::Checkpoi
                                                          const LoadOptions& options,
                                                          const RunnerLimits& limits) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner(limits));
-  OCTAVO_TRY(runner->load(checkpoint, options));
+  OCTAVO_TRY(runner->load(checkpoint, options, model::LoadMode::kCompute));
   return runner;
 }
 
-Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options) {
+Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
+                                         const LoadOptions& options) {
+  ModelRunner runner({});
+  OCTAVO_TRY(runner.load(checkpoint, options, model::LoadMode::kMeasure));
+  const model::CausalLM& lm = *runner.model_;
+  return MemoryNeeds{
+      .weight_bytes = lm.totals().weight_bytes,
+      .kv_bytes_per_token = dtype_bytes(runner.kv_dtype_, lm.config().kv_values_per_token()),
+      .workspace_bytes = runner.workspace_bytes(),
+      .max_model_len = runner.max_model_len_};
+}
+
+Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+                         model::LoadMode mode) {
   const auto arithmetic = OCTAVO_TRY(parse_arithmetic(options.dtype));
   backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic));
   if (options.threads < 0 || options.threads > 1024) {
@@ -39,7 +51,8 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   backends::AttentionFacts facts = backends::attention_facts(backend_);
   facts.head_dim = static_cast<int>(config.head_dim);
   attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
-  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress);
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress,
+                             mode);
   model_ = OCTAVO_TRY(model::build_decoder(
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 

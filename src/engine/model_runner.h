@@ -13,6 +13,7 @@
 #include "engine/executor.h"
 #include "model/causal_lm.h"
 #include "model/kv_cache.h"
+#include "model/weights.h"
 #include "octavo/model.h"
 
 namespace octavo::engine {
@@ -34,6 +35,10 @@ class ModelRunner final : public Executor {
   static Result<std::unique_ptr<ModelRunner>> create(const formats::Checkpoint& checkpoint,
                                                      const LoadOptions& options,
                                                      const RunnerLimits& limits = {});
+
+  // What `create` would take; see measure_memory() in octavo/model.h.
+  static Result<MemoryNeeds> measure(const formats::Checkpoint& checkpoint,
+                                     const LoadOptions& options);
 
   const model::CausalLM& model() const { return *model_; }
   const backends::Backend& backend() const { return backend_; }
@@ -68,7 +73,8 @@ class ModelRunner final : public Executor {
 
  private:
   explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
-  Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options);
+  Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+              model::LoadMode mode);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   RunnerLimits limits_;

@@ -81,13 +81,15 @@ Tensor transposed_columns(const Tensor& tensor, const std::byte* src, int64_t be
 }  // namespace
 
 WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
-                           const ops::Ops& ops, Device& device, LoadProgress progress)
+                           const ops::Ops& ops, Device& device, LoadProgress progress,
+                           LoadMode mode)
     : checkpoint_(checkpoint),
       config_(config),
       architecture_(*find_hf_architecture(config.architecture)),
       ops_(ops),
       device_(device),
-      progress_(std::move(progress)) {}
+      progress_(std::move(progress)),
+      mode_(mode) {}
 
 std::string WeightLoader::file_name(std::string_view hf_name) const {
   if (is_gguf()) return gguf_tensor_name(hf_name, config_.traits.norms);
@@ -134,7 +136,7 @@ Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
 Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                                          RowOrder order) {
   Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
-  if (order.adjacent_pairs) tensor = reorder_rows(tensor, order);
+  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
   return pack(tensor);
 }
 
@@ -191,8 +193,11 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
     const std::byte* src = tensor.data + dtype_bytes(tensor.dtype, i * cols * total);
     int64_t begin = 0;
     for (size_t part = 0; part < rows.size(); ++part) {
-      stacks[part].push_back(
-          OCTAVO_TRY(pack(transposed_columns(tensor, src, begin, rows[part], cols, total))));
+      const Tensor matrix =
+          mode_ == LoadMode::kCompute
+              ? transposed_columns(tensor, src, begin, rows[part], cols, total)
+              : Tensor{tensor.name, tensor.dtype, {rows[part], cols}, src, tensor.owner};
+      stacks[part].push_back(OCTAVO_TRY(pack(matrix)));
       begin += rows[part];
     }
   }

@@ -26,10 +26,15 @@ struct RowOrder {
   int64_t head_dim = 0;
 };
 
+// kMeasure: checks and counts everything, but matrices stay as they lie in the file, so that none
+// is read. The model cannot compute.
+enum class LoadMode { kCompute, kMeasure };
+
 class WeightLoader {
  public:
   WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
-               const ops::Ops& ops, Device& device, LoadProgress progress);
+               const ops::Ops& ops, Device& device, LoadProgress progress,
+               LoadMode mode = LoadMode::kCompute);
 
   bool is_gguf() const { return checkpoint_.format_name() == "gguf"; }
   bool has(std::string_view hf_name) const;
@@ -94,6 +99,7 @@ class WeightLoader {
   const ops::Ops& ops_;
   Device& device_;
   LoadProgress progress_;
+  LoadMode mode_;
   std::set<std::string> taken_;
   WeightTotals totals_;
 };

@@ -72,8 +72,10 @@ TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
   for (const char* command :
-       {"run", "tokenize", "detokenize", "logits", "bench", "inspect", "doctor"}) {
-    EXPECT_NE(general.out.find(command), std::string::npos);
+       {"run", "tokenize", "detokenize", "template", "logits", "eval", "eval perplexity",
+        "eval compare", "bench", "inspect", "pull", "list", "remove", "doctor"}) {
+    const std::string name = std::string(command).substr(0, std::string(command).find(' '));
+    EXPECT_NE(general.out.find("  " + name + " "), std::string::npos) << name;
     const Outcome help = octavo(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
@@ -176,6 +178,8 @@ TEST(Cli, InspectDescribesAModel) {
   EXPECT_EQ(report.at("version"), 3);
   EXPECT_EQ(report.at("file_bytes"), std::filesystem::file_size(model));
   EXPECT_EQ(report.at("use").at("runs"), true);
+  EXPECT_EQ(report.at("use").at("memory").at("weight_bytes"), report.at("total").at("bytes"));
+  EXPECT_EQ(report.at("use").at("memory").at("max_model_len"), 1024);
   EXPECT_EQ(report.at("use").at("tokenizes"), false);  // it has no vocabulary
   const Json& metadata = report.at("metadata");
   EXPECT_EQ(dump_json(metadata.at("llama.block_count")), R"({"type":"u32","value":2})");
@@ -199,6 +203,18 @@ TEST(Cli, InspectDescribesAModel) {
        {"Runs        yes", "llama.block_count", "u32", "token_embd.weight", "[101,64]"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " in\n" << text.out;
   }
+}
+
+TEST(Cli, InspectSaysWhyAModelDoesNotRun) {
+  testing::TinyLlama spec;
+  spec.edit_tensor = [](std::string& name, DType&, Shape&) { return name != "output_norm.weight"; };
+  const std::string model = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(model, spec);
+  const Outcome run = octavo("inspect " + model);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.out.find("Runs        no: "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("'output_norm.weight' is missing"), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("Memory"), std::string::npos);
 }
 
 TEST(Cli, InspectOfAVocabularyCutsLongArrays) {

@@ -7,6 +7,13 @@
 namespace octavo::server {
 namespace {
 
+// What is wrong in a file is the server's fault, in a request the client's.
+Result<std::string> read_string(const Json& object, std::string_view key,
+                                const std::string& where) {
+  auto text = json_string(object, key, where);
+  return text.ok() ? std::move(text) : invalid_argument(text.status().message());
+}
+
 // The texts of an array of parts, one a line, as vLLM hands them to templates.
 Result<std::string> join_parts(const JsonArray& parts, const std::string& where) {
   std::string text;
@@ -17,12 +24,12 @@ Result<std::string> join_parts(const JsonArray& parts, const std::string& where)
       continue;
     }
     const std::string source = format("{}[{}]", where, i);
-    const std::string type = OCTAVO_TRY(json_string(parts[i], "type", source));
+    const std::string type = OCTAVO_TRY(read_string(parts[i], "type", source));
     if (type != "text" && type != "refusal") {
       return unsupported(
           format("{}: parts of type '{}' are not supported: models take text only", source, type));
     }
-    text += OCTAVO_TRY(json_string(parts[i], type, source));
+    text += OCTAVO_TRY(read_string(parts[i], type, source));
   }
   return text;
 }
@@ -51,7 +58,7 @@ Result<JsonArray> read_messages(Fields& fields) {
   JsonArray messages = given->get_array();
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string where = format("messages[{}]", i);
-    OCTAVO_TRY(json_string(messages[i], "role", where));
+    OCTAVO_TRY(read_string(messages[i], "role", where));
     JsonObject& message = messages[i].get_object();
     auto* content = message.if_contains("content");
     if (content == nullptr || content->is_null()) {

@@ -37,7 +37,9 @@ std::optional<int64_t> whole_number(const Json& value) {
 }  // namespace
 
 Result<JsonObject> parse_body(const std::string& body) {
-  Json json = OCTAVO_TRY(parse_json(body, "the request's body"));
+  auto parsed = parse_json(body, "the request's body");
+  if (!parsed.ok()) return invalid_argument(parsed.status().message());
+  Json json = std::move(*parsed);
   if (!json.is_object()) return invalid_argument("the request's body must be a JSON object");
   return std::move(json.get_object());
 }

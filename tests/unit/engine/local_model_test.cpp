@@ -71,6 +71,57 @@ TEST(LocalModel, ACachedPrefixChangesNothing) {
   EXPECT_EQ(again.usage.cached_tokens, static_cast<int64_t>(longer.size()) - 1);
 }
 
+// Walking through a text in pieces, forth and back, gives what one computation gives, bit for bit.
+TEST(LocalModel, LogitsFromAnyPosition) {
+  const auto model = load({});
+  const std::vector<TokenId> ids = counting(600);
+  const Logits whole = load({})->logits(ids, LogitsPositions::kAll).value();
+  struct Piece {
+    int64_t first, end;
+  };
+  for (const Piece piece : {Piece{0, 5}, Piece{5, 300}, Piece{300, 301}, Piece{301, 600},
+                            Piece{299, 300}, Piece{0, 600}, Piece{599, 600}, Piece{20, 30}}) {
+    const auto logits = model->logits_from(std::span(ids).first(piece.end), piece.first).value();
+    EXPECT_EQ(logits.num_positions, piece.end - piece.first);
+    EXPECT_TRUE(std::equal(logits.values.begin(), logits.values.end(),
+                           whole.values.begin() + piece.first * whole.vocab_size))
+        << piece.first;
+  }
+  std::vector<TokenId> other = ids;
+  other[250] = 1;
+  const Logits changed = load({})->logits(other, LogitsPositions::kLast).value();
+  EXPECT_EQ(model->logits_from(other, 599).value().values, changed.values);
+  for (const int64_t first : {int64_t{-1}, int64_t{600}}) {
+    EXPECT_EQ(model->logits_from(ids, first).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(model->logits_from({}, 0).ok());
+}
+
+TEST(LocalModel, MemoryIsMeasuredAsItIsLoaded) {
+  const std::string path = testing::temp_path("model.gguf");
+  testing::write_tiny_llama(path, {});
+  const auto model = Model::load(path, {}).value();
+  const MemoryNeeds needs = measure_memory(path, {}).value();
+  EXPECT_EQ(needs.weight_bytes, model->info().weight_bytes);
+  EXPECT_EQ(needs.max_model_len, model->info().max_model_len);
+  // 2 layers of keys and values of 2 heads of 16, in float32.
+  LoadOptions options;
+  options.kv_cache_dtype = "float32";
+  EXPECT_EQ(measure_memory(path, options).value().kv_bytes_per_token, 2 * 2 * 2 * 16 * 4);
+  options.kv_cache_dtype = "bfloat16";
+  EXPECT_EQ(measure_memory(path, options).value().kv_bytes_per_token, 2 * 2 * 2 * 16 * 2);
+  EXPECT_GT(needs.workspace_bytes, 512 * (2 * 64 + 2 * 96) * 4);  // x, gate and up at the least
+
+  TinyLlama broken;
+  broken.edit_tensor = [](std::string& name, DType&, Shape&) {
+    return name != "output_norm.weight";
+  };
+  testing::write_tiny_llama(path, broken);
+  const auto refused = measure_memory(path, {});
+  EXPECT_EQ(refused.status().message(), Model::load(path, {}).status().message());
+  EXPECT_NE(refused.status().message().find("output_norm.weight"), std::string::npos);
+}
+
 // Up to 24 tokens this model rotates as it was trained; beyond, by how long a sequence will be. A
 // prefix that was rotated otherwise must not be reused, and each answer is that of a fresh model.
 TEST(LocalModel, APrefixThatWasRotatedOtherwiseIsNotReused) {

@@ -1,0 +1,171 @@
+#include "hub/http.h"
+
+#include <curl/curl.h>
+
+#include <mutex>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace octavo::hub {
+namespace {
+
+constexpr long kConnectTimeoutS = 30;
+
+// Of the text of an error page, which nobody reads.
+constexpr int64_t kMaxDiscardedBytes = 1 << 20;
+
+struct CurlDeleter {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+  void operator()(char* text) const { curl_free(text); }
+};
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+// A request on its way: what libcurl's callbacks see.
+struct Transfer {
+  CURL* handle;
+  HttpBody* body;
+  HttpResponse response;
+  bool begun = false;
+  int64_t discarded = 0;
+  Status error;
+
+  Status begin() {
+    begun = true;
+    return body == nullptr ? Status() : body->begin(response);
+  }
+
+  Status take(std::string_view bytes) {
+    if (!response.ok() || body == nullptr) {
+      discarded += static_cast<int64_t>(bytes.size());
+      return discarded <= kMaxDiscardedBytes ? Status() : data_loss("the answer does not end");
+    }
+    if (!begun) OCTAVO_TRY(begin());
+    return body->write(bytes);
+  }
+};
+
+// libcurl is C: no exception may pass through it.
+template <typename Fn>
+size_t guarded(Transfer& transfer, size_t size, const Fn& fn) {
+  try {
+    transfer.error = fn();
+  } catch (const std::bad_alloc&) {
+    transfer.error = resource_exhausted("out of memory");
+  } catch (const std::exception& error) {
+    transfer.error = internal_error(error.what());
+  }
+  return transfer.error.ok() ? size : 0;
+}
+
+size_t on_header(char* data, size_t unit, size_t count, void* context) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  return guarded(transfer, unit * count, [&]() -> Status {
+    const std::string_view line(data, unit * count);
+    if (line.starts_with("HTTP/")) {
+      transfer.response.headers.clear();  // those before belong to a proxy or to a 1xx answer
+      long status = 0;
+      curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
+      transfer.response.status = static_cast<int>(status);
+      return {};
+    }
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return {};
+    std::string name(line.substr(0, colon));
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    transfer.response.headers[name] = trimmed(line.substr(colon + 1));
+    return {};
+  });
+}
+
+size_t on_body(char* data, size_t unit, size_t count, void* context) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  return guarded(transfer, unit * count, [&] { return transfer.take({data, unit * count}); });
+}
+
+}  // namespace
+
+std::string_view HttpResponse::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+struct HttpClient::Impl {
+  std::unique_ptr<CURL, CurlDeleter> handle;
+  long timeout_s;
+};
+
+HttpClient::HttpClient(int timeout_s) : impl_(std::make_unique<Impl>()) {
+  static std::once_flag initialized;
+  std::call_once(initialized, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  impl_->handle.reset(curl_easy_init());
+  impl_->timeout_s = timeout_s;
+}
+HttpClient::~HttpClient() = default;
+
+Result<HttpResponse> HttpClient::perform(const HttpRequest& request, HttpBody* body) {
+  CURL* const handle = impl_->handle.get();
+  if (handle == nullptr) return internal_error("libcurl does not start");
+  curl_easy_reset(handle);
+  Transfer transfer{.handle = handle, .body = body};
+  std::unique_ptr<curl_slist, CurlDeleter> headers(
+      curl_slist_append(nullptr, "Accept-Encoding: identity"));
+  if (!request.token.empty() && headers != nullptr) {
+    // The list keeps its head: a failure to append leaves it as it was.
+    curl_slist_append(headers.get(), ("Authorization: Bearer " + request.token).c_str());
+  }
+  curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(handle, CURLOPT_USERAGENT, "octavo");
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, impl_->timeout_s);
+  curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(handle, CURLOPT_HEADERDATA, &transfer);
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &transfer);
+  curl_easy_setopt(handle, CURLOPT_NOBODY, request.head ? 1L : 0L);
+  const std::string range = format("{}-", request.range_begin);
+  if (request.range_begin > 0) curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
+
+  const CURLcode code = curl_easy_perform(handle);
+  if (!transfer.error.ok()) return transfer.error;
+  HttpResponse& response = transfer.response;
+  if (code != CURLE_OK) {
+    response.failure = curl_easy_strerror(code);
+  } else if (response.ok() && !transfer.begun) {
+    OCTAVO_TRY(transfer.begin());
+  }
+  const char* redirect = nullptr;
+  curl_easy_getinfo(handle, CURLINFO_REDIRECT_URL, &redirect);
+  if (redirect != nullptr) response.redirect_url = redirect;
+  curl_off_t retry_after = 0;
+  curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &retry_after);
+  response.retry_after_s = retry_after;
+  return std::move(response);
+}
+
+std::string url_origin(const std::string& url) {
+  const std::unique_ptr<CURLU, CurlDeleter> parsed(curl_url());
+  if (parsed == nullptr || curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) {
+    return "";
+  }
+  const auto part = [&](CURLUPart which) -> std::string {
+    char* text = nullptr;
+    if (curl_url_get(parsed.get(), which, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return "";
+    const std::unique_ptr<char, CurlDeleter> owner(text);
+    return text;
+  };
+  return format("{}://{}:{}", part(CURLUPART_SCHEME), part(CURLUPART_HOST), part(CURLUPART_PORT));
+}
+
+}  // namespace octavo::hub
