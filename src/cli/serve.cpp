@@ -195,7 +195,7 @@ int run_serve(int argc, const char* const* argv) {
     print_hint("octavo serve --help shows all flags");
     return kExitUsage;
   }
-  const auto path = resolve_model(options->model);
+  const auto path = resolve_model(options->model, options->revision);
   if (!path.ok()) return fail(path.status());
   const auto completed = complete(*options, *path);
   if (!completed.ok()) return fail(completed.status());

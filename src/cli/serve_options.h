@@ -11,6 +11,7 @@ namespace octavo::cli {
 
 struct ServeOptions {
   std::string model;
+  std::string revision;
   EngineConfig engine;
   server::ServerConfig server;
   server::HttpServerOptions http;
