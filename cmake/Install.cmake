@@ -34,4 +34,9 @@ install(FILES
   ${CMAKE_BINARY_DIR}/octavo-config.cmake ${CMAKE_BINARY_DIR}/octavo-config-version.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindPcre2.cmake ${CMAKE_CURRENT_LIST_DIR}/FindUtf8proc.cmake
   DESTINATION ${package_dir})
+if(OCTAVO_CUDA)
+  install(TARGETS octavo_flash_attn)
+  install(DIRECTORY python/octavo DESTINATION ${CMAKE_INSTALL_LIBDIR}/octavo/python
+    FILES_MATCHING PATTERN "*.py")
+endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

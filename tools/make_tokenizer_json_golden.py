@@ -38,6 +38,9 @@ O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
 DEEPSEEK = [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
             r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
+TEKKEN = O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace("{1,3}", "")
+QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+          r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 PIECES = [
     "the", "The", "THE", " the", "hello", "Hello", "HELLO world", "isn't", "IT'S", "they'LL", "ſ",
     "'s", "'", "12345", "1", "42 ", "٣٤", "½", "Ⅷ", "²", " ", "  ", "   ", "\n", "\n\n", "\r\n",
@@ -173,6 +176,11 @@ def main():
             single="<s> [X] $A </s>", pair="<s> $A $B",
             special_tokens=[(t, made.token_to_id(t)) for t in ("<s>", "</s>", "[X]")])])
     cases.append(case("template", made, rng))
+    for name, pattern, normalizer in (("tekken", TEKKEN, None), ("qwen35", QWEN35,
+                                                                 normalizers.NFC())):
+        pieces = pre.Sequence([split(Regex(pattern)), byte_level(regex=False)])
+        made = tokenizer(pieces, normalizer, ignore_merges=name == "tekken")
+        cases.append(case(f"pre_split_{name}", made, rng))
 
     OUT.mkdir(exist_ok=True)
     compact = {"ensure_ascii": False, "separators": (",", ":")}

@@ -109,7 +109,8 @@ Result<MemoryNeeds> measure_memory(const std::string& path, const LoadOptions& o
 // GGUF file, "LlamaForCausalLM" in Hugging Face's config.json.
 bool supports_architecture(std::string_view name);
 
-// The tokenizer of a model file alone: a file that has a vocabulary but no weights is enough.
+// The tokenizer of a model alone: a file that has a vocabulary but no weights is enough, and so is
+// a folder without weights, or its tokenizer.json or tokenizer.model alone.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 
 }  // namespace octavo

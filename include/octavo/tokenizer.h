@@ -102,4 +102,12 @@ class Tokenizer {
                                         const RenderOptions& options) const = 0;
 };
 
+// Renders by the text of a chat template alone, without a model: what tokens the template may name
+// (bos_token and so on), context_json says. `source`, where the text is from, starts the error of a
+// template that does not parse.
+Result<RenderedPrompt> render_chat_template(std::string_view chat_template,
+                                            const std::string& source,
+                                            std::string_view messages_json,
+                                            const RenderOptions& options);
+
 }  // namespace octavo

@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"run", "answer a prompt, or chat in the terminal", run_run},
     {"tokenize", "show the token ids of a text", run_tokenize},
     {"detokenize", "show the text of token ids", run_detokenize},
+    {"template", "show the prompt that a chat template makes of messages", run_template},
     {"logits", "write a model's logits to a file, for comparison", run_logits},
     {"eval", "measure perplexity, or how far two models differ", run_eval},
     {"bench", "measure prefill and decode speed", run_bench},

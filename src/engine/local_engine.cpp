@@ -144,8 +144,8 @@ Status LocalEngine::drain(double timeout_s) {
            (inbox_.empty() && stats_.num_requests_running + stats_.num_requests_waiting == 0);
   };
   const double end = parts_.clock() + timeout_s;
-  for (double left = timeout_s; left > 0; left = end - parts_.clock()) {
-    if (idle_.wait_for(lock, wait_of(left), is_empty)) return {};
+  while (!is_empty() && parts_.clock() < end) {
+    idle_.wait_for(lock, wait_of(end - parts_.clock()), is_empty);
   }
   if (is_empty()) return {};
   return deadline_exceeded(format("{} requests have not ended after {} s",

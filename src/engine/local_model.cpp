@@ -74,8 +74,7 @@ bool supports_architecture(std::string_view name) {
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path) {
-  const auto checkpoint = OCTAVO_TRY(formats::open_checkpoint(path));
-  return engine::tokenizer_of(*checkpoint);
+  return engine::tokenizer_at(path);
 }
 
 const char* finish_reason_name(FinishReason reason) {

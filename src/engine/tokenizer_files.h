@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "formats/checkpoint.h"
@@ -9,9 +10,13 @@
 
 namespace octavo::engine {
 
-// A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights. kNotFound where
-// that is missing.
+// A GGUF file holds its tokenizer; a folder has tokenizer.json beside the weights, or
+// tokenizer.model. kNotFound where both are missing.
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const formats::Checkpoint& checkpoint);
+
+// The same by path. Weights are not looked at: a folder needs none, and a tokenizer.json or
+// tokenizer.model file alone will do.
+Result<std::unique_ptr<Tokenizer>> tokenizer_at(const std::string& path);
 
 // The tokens that end an answer by the model's own configuration, for a model that runs without its
 // tokenizer. Ids outside [0, vocab_size) are left out.

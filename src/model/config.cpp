@@ -31,8 +31,8 @@ Status check_model_config(const ModelConfig& c, const std::string& path) {
     }
   }
   if (c.num_attention_heads % c.num_key_value_heads != 0) {
-    return data_loss(format("{}: {} attention heads are no multiple of {} key-value heads", path,
-                            c.num_attention_heads, c.num_key_value_heads));
+    return data_loss(format("{}: num_attention_heads is {}, no multiple of num_key_value_heads, {}",
+                            path, c.num_attention_heads, c.num_key_value_heads));
   }
   if (c.head_dim % 2 != 0) {
     return data_loss(format("{}: the head size {} is odd", path, c.head_dim));

@@ -19,7 +19,7 @@ class ByteLevelBpe final : public TextModel {
   ByteLevelBpe(const PreTokenizer& pre_tokenizer, BpeModel bpe)
       : pre_tokenizer_(pre_tokenizer), bpe_(std::move(bpe)) {}
 
-  Status encode(std::string_view text, std::vector<TokenId>& ids) const override {
+  Status encode(std::string_view text, Before, std::vector<TokenId>& ids) const override {
     std::string normalised;
     if (pre_tokenizer_.nfc) text = to_nfc(text, normalised);
     BpeModel::Workspace workspace;

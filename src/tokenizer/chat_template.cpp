@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "tokenizer/jinja_heap.h"
-#include "tokenizer/jinja_interpreter.h"
-#include "tokenizer/jinja_lexer.h"
-#include "tokenizer/jinja_parser.h"
-#include "tokenizer/jinja_scope.h"
-#include "tokenizer/jinja_source.h"
+#include "tokenizer/jinja/heap.h"
+#include "tokenizer/jinja/interpreter.h"
+#include "tokenizer/jinja/lexer.h"
+#include "tokenizer/jinja/parser.h"
+#include "tokenizer/jinja/scope.h"
+#include "tokenizer/jinja/source.h"
 
 namespace octavo::tokenizer {
 

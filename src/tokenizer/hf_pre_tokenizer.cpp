@@ -25,8 +25,16 @@ Result<bool> read_flag(const Json& json, const char* key, bool otherwise,
 Result<HfPreTokenizer> HfPreTokenizer::from_json(const Json* json, const std::string& source) {
   HfPreTokenizer pre_tokenizer;
   if (json != nullptr) OCTAVO_TRY(pre_tokenizer.add(*json, source));
-  if (!pre_tokenizer.byte_level_) {
-    return unsupported(source + ": only byte-level vocabularies are supported (no 'ByteLevel')");
+  return pre_tokenizer;
+}
+
+Result<HfPreTokenizer> HfPreTokenizer::byte_level(std::span<const char* const> patterns,
+                                                  const std::string& source) {
+  HfPreTokenizer pre_tokenizer;
+  pre_tokenizer.last_ = Last::kByteLevel;
+  for (const char* pattern : patterns) {
+    pre_tokenizer.stages_.push_back(
+        {OCTAVO_TRY(HfPattern::from_regex(pattern, source)), Behaviour::kIsolated, false});
   }
   return pre_tokenizer;
 }
@@ -38,8 +46,21 @@ Status HfPreTokenizer::add(const Json& json, const std::string& source) {
     for (const Json& step : steps) OCTAVO_TRY(add(step, source));
     return {};
   }
-  if (byte_level_) return unsupported(format("{}: '{}' after 'ByteLevel'", source, type));
+  if (last_ != Last::kNothing) {
+    return unsupported(format("{}: '{}' after '{}'", source, type,
+                              last_ == Last::kByteLevel ? "ByteLevel" : "Metaspace"));
+  }
   if (type == "ByteLevel") return add_byte_level(json, source);
+  if (type == "Metaspace") {
+    last_ = Last::kMetaspace;
+    metaspace_ = OCTAVO_TRY(HfMetaspace::from_json(json, source));
+    return {};
+  }
+  return add_stage(type, json, source);
+}
+
+Status HfPreTokenizer::add_stage(const std::string& type, const Json& json,
+                                 const std::string& source) {
   if (type == "Split") return add_split(json, source);
   if (type == "Digits") {
     const bool each = OCTAVO_TRY(read_flag(json, "individual_digits", false, source));
@@ -62,7 +83,7 @@ Status HfPreTokenizer::add(const Json& json, const std::string& source) {
 }
 
 Status HfPreTokenizer::add_byte_level(const Json& json, const std::string& source) {
-  byte_level_ = true;
+  last_ = Last::kByteLevel;
   add_prefix_space_ = OCTAVO_TRY(json_bool(json, "add_prefix_space", source));
   words_ = OCTAVO_TRY(read_flag(json, "use_regex", true, source));
   return {};
@@ -110,6 +131,20 @@ void HfPreTokenizer::merge_parts(Behaviour behaviour, std::vector<Part>& parts) 
   }
   if (backwards) std::reverse(merged.begin(), merged.end());
   parts = std::move(merged);
+}
+
+void HfPreTokenizer::replace_spaces(std::string_view part, bool at_start, std::string& out) const {
+  const std::string& replacement = metaspace_.replacement;
+  const bool wanted = metaspace_.prepend == HfMetaspace::Prepend::kAlways ||
+                      (metaspace_.prepend == HfMetaspace::Prepend::kFirst && at_start);
+  out.clear();
+  if (wanted && part.front() != ' ' && !part.starts_with(replacement)) out += replacement;
+  for (size_t pos = 0; pos < part.size();) {
+    const size_t space = std::min(part.find(' ', pos), part.size());
+    out += part.substr(pos, space - pos);
+    if (space < part.size()) out += replacement;
+    pos = space + 1;
+  }
 }
 
 Status HfPreTokenizer::split_by_patterns(std::string_view text,

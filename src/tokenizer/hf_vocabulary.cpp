@@ -47,12 +47,38 @@ class Pieces {
   std::vector<std::optional<std::string_view>> pieces_;
 };
 
-Result<const JsonObject*> find_vocab(const Json& model, const std::string& source) {
+// The pieces of `model.vocab`: an object from piece to id, or, of Unigram, an array of pairs of a
+// piece and its score, whose ids are the indices.
+Result<std::vector<std::pair<std::string_view, int64_t>>> read_vocab(const Json& model,
+                                                                     const std::string& source) {
   const Json* vocab = json_find(model, "vocab");
   if (vocab == nullptr) return data_loss(source + ": 'model.vocab' is missing");
-  if (!vocab->is_object()) return data_loss(source + ": 'model.vocab' must be an object");
-  if (vocab->get_object().empty()) return data_loss(source + ": 'model.vocab' is empty");
-  return &vocab->get_object();
+  std::vector<std::pair<std::string_view, int64_t>> rows;
+  if (const JsonArray* pairs = vocab->if_array()) {
+    for (const Json& pair : *pairs) {
+      const JsonArray* parts = pair.if_array();
+      if (parts == nullptr || parts->size() != 2 || !(*parts)[0].is_string()) {
+        return data_loss(
+            format("{}: 'model.vocab'[{}] is not a piece and a score", source, rows.size()));
+      }
+      rows.emplace_back(to_view((*parts)[0].get_string()), rows.size());
+    }
+  } else if (const JsonObject* ids = vocab->if_object()) {
+    for (const auto& entry : *ids) {
+      const std::string_view piece(entry.key().data(), entry.key().size());
+      boost::system::error_code error;
+      const auto id = entry.value().to_number<int64_t>(error);
+      if (error || entry.value().is_double()) {
+        return data_loss(
+            format("{}: 'model.vocab': the id of '{}' is not an integer", source, piece));
+      }
+      rows.emplace_back(piece, id);
+    }
+  } else {
+    return data_loss(source + ": 'model.vocab' must be an object or an array");
+  }
+  if (rows.empty()) return data_loss(source + ": 'model.vocab' is empty");
+  return rows;
 }
 
 Result<AddedToken> read_added_token(const Json& json, const std::string& where) {
@@ -92,20 +118,13 @@ Result<std::vector<AddedToken>> read_added_tokens(const Json& json, const std::s
 Result<Vocabulary> read_hf_vocabulary(const Json& tokenizer_json, const std::string& source) {
   const Json* model = json_find(tokenizer_json, "model");
   if (model == nullptr) return data_loss(source + ": 'model' is missing");
-  const JsonObject& vocab = *OCTAVO_TRY(find_vocab(*model, source));
+  const auto vocab = OCTAVO_TRY(read_vocab(*model, source));
   const std::vector<AddedToken> added = OCTAVO_TRY(read_added_tokens(tokenizer_json, source));
 
   Vocabulary vocabulary;
   Pieces pieces(vocab.size() + added.size());
   const std::string where = source + ": 'model.vocab'";
-  for (const auto& entry : vocab) {
-    const std::string_view piece(entry.key().data(), entry.key().size());
-    boost::system::error_code error;
-    const auto id = entry.value().to_number<int64_t>(error);
-    if (error || entry.value().is_double()) {
-      return data_loss(
-          format("{}: 'model.vocab': the id of '{}' is not an integer", source, piece));
-    }
+  for (const auto& [piece, id] : vocab) {
     OCTAVO_TRY(pieces.set(id, piece, where));
     vocabulary.text_tokens.push_back(static_cast<TokenId>(id));
   }
@@ -128,7 +147,7 @@ Result<Vocabulary> read_hf_vocabulary(const Json& tokenizer_json, const std::str
 
 // A user-defined token that the model has too can also come of merges, where it is spelled as
 // what it stands for.
-void fill_hf_bytes(Vocabulary& vocabulary) {
+void fill_byte_level_bytes(Vocabulary& vocabulary) {
   const std::vector<TokenId> of_model = std::exchange(vocabulary.text_tokens, {});
   auto next_of_model = of_model.begin();
   for (size_t i = 0; i < vocabulary.size(); ++i) {
@@ -142,6 +161,18 @@ void fill_hf_bytes(Vocabulary& vocabulary) {
     vocabulary.bytes.add(is_text ? std::string_view(*spelled) : piece);
     if (is_text && !piece.empty()) vocabulary.text_tokens.push_back(id);
   }
+}
+
+void fill_spelled_bytes(Vocabulary& vocabulary, const HfDecoder& decoder) {
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const std::string_view piece = vocabulary.pieces[i];
+    const bool is_control = vocabulary.is_control(static_cast<TokenId>(i));
+    vocabulary.bytes.add(is_control ? std::string(piece) : decoder.bytes_of(piece));
+  }
+  std::erase_if(vocabulary.text_tokens, [&](TokenId id) {
+    return vocabulary.is_control(id) || vocabulary.pieces[static_cast<size_t>(id)].empty();
+  });
+  vocabulary.space_prefix = decoder.strips_first_space();
 }
 
 TokenId find_piece(const Vocabulary& vocabulary, std::string_view piece) {

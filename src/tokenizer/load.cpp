@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -11,9 +12,10 @@
 #include "base/log.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/hf_text_model.h"
 #include "tokenizer/merge_builder.h"
 #include "tokenizer/model_tokenizer.h"
-#include "tokenizer/spm_model.h"
+#include "tokenizer/spm_text_model.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -166,20 +168,14 @@ Result<MergeTable> read_merges(const Source& source, const Vocabulary& vocabular
   return builder.finish();
 }
 
-Result<const PreTokenizer*> read_pre_tokenizer(const Source& source) {
+Result<std::string> read_pre_tokenizer_name(const Source& source) {
   constexpr const char* kKey = "tokenizer.ggml.pre";
-  std::string name = "default";
-  if (json_find(source.metadata, kKey) == nullptr) {
-    log_warning("{}: '{}' is missing: text may be cut otherwise than the model was trained with",
-                source.name, kKey);
-  } else {
-    name = OCTAVO_TRY(json_string(source.metadata, kKey, source.name));
+  if (json_find(source.metadata, kKey) != nullptr) {
+    return json_string(source.metadata, kKey, source.name);
   }
-  const PreTokenizer* pre_tokenizer = find_pre_tokenizer(name);
-  if (pre_tokenizer == nullptr) {
-    return unsupported(format("{}: pre-tokenizer '{}' is not supported", source.name, name));
-  }
-  return pre_tokenizer;
+  log_warning("{}: '{}' is missing: text may be cut otherwise than the model was trained with",
+              source.name, kKey);
+  return std::string("default");
 }
 
 Result<ChatTemplate> read_chat_template(const Source& source) {
@@ -191,15 +187,33 @@ Result<ChatTemplate> read_chat_template(const Source& source) {
   return unsupported(source.name + ": the model has no chat template");
 }
 
-Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabulary& vocabulary) {
-  const PreTokenizer& pre_tokenizer = *OCTAVO_TRY(read_pre_tokenizer(source));
-  OCTAVO_TRY(read_named_tokens(source, pre_tokenizer.add_bos, vocabulary));
+Result<BpeModel> read_bpe(const Source& source, bool ignore_merges, Vocabulary& vocabulary) {
   fill_byte_level_bytes(vocabulary);
   MergeTable merges = OCTAVO_TRY(read_merges(source, vocabulary));
-  BpeModel bpe(vocabulary, std::move(merges), pre_tokenizer.ignore_merges);
+  BpeModel bpe(vocabulary, std::move(merges), {.ignore_merges = ignore_merges});
   log_debug("{}: {} tokens, {} of 256 bytes without one", source.name, vocabulary.size(),
             bpe.missing_bytes());
-  return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(pre_tokenizer, std::move(bpe)));
+  return bpe;
+}
+
+Result<std::unique_ptr<TextModel>> load_byte_level(const Source& source, Vocabulary& vocabulary) {
+  const std::string name = OCTAVO_TRY(read_pre_tokenizer_name(source));
+  if (const PreTokenizer* known = find_pre_tokenizer(name)) {
+    OCTAVO_TRY(read_named_tokens(source, known->add_bos, vocabulary));
+    BpeModel bpe = OCTAVO_TRY(read_bpe(source, known->ignore_merges, vocabulary));
+    return std::unique_ptr<TextModel>(std::make_unique<ByteLevelBpe>(*known, std::move(bpe)));
+  }
+  const RegexPreTokenizer* regex = find_regex_pre_tokenizer(name);
+  if (regex == nullptr) {
+    return unsupported(format("{}: pre-tokenizer '{}' is not supported", source.name, name));
+  }
+  OCTAVO_TRY(read_named_tokens(source, regex->add_bos, vocabulary));
+  BpeModel bpe = OCTAVO_TRY(read_bpe(source, regex->ignore_merges, vocabulary));
+  const Json nfc = {{"type", "NFC"}};
+  return std::unique_ptr<TextModel>(std::make_unique<HfTextModel>(
+      OCTAVO_TRY(Normalizer::from_json(regex->nfc ? &nfc : nullptr, source.name)),
+      SpecialTokens(vocabulary, {}),
+      OCTAVO_TRY(HfPreTokenizer::byte_level(regex->patterns, source.name)), std::move(bpe)));
 }
 
 Result<std::vector<float>> read_scores(const Source& source, const Vocabulary& vocabulary) {
@@ -222,13 +236,44 @@ Result<std::vector<float>> read_scores(const Source& source, const Vocabulary& v
   return values;
 }
 
+// A character map is an array of bytes, signed or not.
+Result<std::optional<CharsMap>> read_charsmap(const Source& source) {
+  constexpr const char* kKey = "tokenizer.ggml.precompiled_charsmap";
+  if (json_find(source.metadata, kKey) == nullptr) return std::optional<CharsMap>();
+  std::string bytes;
+  for (const Json& value : *OCTAVO_TRY(json_array(source.metadata, kKey, source.name))) {
+    boost::system::error_code error;
+    const auto byte = value.to_number<int32_t>(error);
+    if (error || byte < -128 || byte > 255) {
+      return data_loss(format("{}: '{}'[{}] is no byte", source.name, kKey, bytes.size()));
+    }
+    bytes += static_cast<char>(byte);
+  }
+  if (bytes.empty()) return std::optional<CharsMap>();
+  return std::optional(OCTAVO_TRY(CharsMap::parse(bytes, format("{}: '{}'", source.name, kKey))));
+}
+
+// `model`: "llama", byte-pair encoding by scores, or "t5", Unigram.
 Result<std::unique_ptr<TextModel>> load_sentence_piece(const Source& source,
+                                                       const std::string& model,
                                                        Vocabulary& vocabulary) {
-  OCTAVO_TRY(read_named_tokens(source, true, vocabulary));
+  const bool unigram = model == "t5";
+  OCTAVO_TRY(read_named_tokens(source, !unigram, vocabulary));
   vocabulary.space_prefix = OCTAVO_TRY(read_flag(source, "tokenizer.ggml.add_space_prefix", true));
   fill_spm_bytes(vocabulary);
   std::vector<float> scores = OCTAVO_TRY(read_scores(source, vocabulary));
-  return std::unique_ptr<TextModel>(std::make_unique<SpmModel>(vocabulary, std::move(scores)));
+  SpmNormalizer normalizer;
+  using Prefix = SpmNormalizer::Prefix;
+  normalizer.prefix = vocabulary.space_prefix ? Prefix::kAlways : Prefix::kNever;
+  if (!unigram) {
+    return std::unique_ptr<TextModel>(std::make_unique<SpmTextModel>(
+        std::move(normalizer), SpmModel(vocabulary, std::move(scores), kNoToken)));
+  }
+  normalizer.map = OCTAVO_TRY(read_charsmap(source));
+  normalizer.remove_extra_whitespaces =
+      OCTAVO_TRY(read_flag(source, "tokenizer.ggml.remove_extra_whitespaces", false));
+  return std::unique_ptr<TextModel>(
+      std::make_unique<SpmTextModel>(std::move(normalizer), make_spm_unigram(vocabulary, scores)));
 }
 
 }  // namespace
@@ -238,14 +283,14 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const Json& metadata,
   const Source source{metadata, source_name};
   const std::string model = OCTAVO_TRY(json_string(metadata, "tokenizer.ggml.model", source_name));
   const bool byte_level = model == "gpt2";
-  if (!byte_level && model != "llama") {
+  if (!byte_level && model != "llama" && model != "t5") {
     return unsupported(format("{}: tokenizer model '{}' is not supported", source_name, model));
   }
   auto vocabulary = std::make_unique<Vocabulary>();
   OCTAVO_TRY(read_pieces(source, *vocabulary));
   OCTAVO_TRY(read_kinds(source, *vocabulary));
   auto text_model = OCTAVO_TRY(byte_level ? load_byte_level(source, *vocabulary)
-                                          : load_sentence_piece(source, *vocabulary));
+                                          : load_sentence_piece(source, model, *vocabulary));
   add_known_stops(source, *vocabulary);
   return std::unique_ptr<Tokenizer>(std::make_unique<ModelTokenizer>(
       std::move(vocabulary), std::move(text_model), read_chat_template(source)));

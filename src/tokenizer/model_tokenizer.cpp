@@ -1,11 +1,11 @@
 #include "tokenizer/model_tokenizer.h"
 
-#include <chrono>
 #include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "tokenizer/conversation.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -27,24 +27,6 @@ Status check_spans(const RenderedPrompt& prompt) {
   return {};
 }
 
-// The caller's JSON, so that an error in it is the caller's.
-Result<Json> parse_argument(std::string_view text, std::string_view name) {
-  Result<Json> parsed = parse_json(text, name);
-  if (!parsed.ok()) return invalid_argument(parsed.status().message());
-  return parsed;
-}
-
-Result<Json> parse_messages(std::string_view text) {
-  Json messages = OCTAVO_TRY(parse_argument(text, "messages"));
-  if (!messages.is_array()) return invalid_argument("messages: must be an array");
-  size_t i = 0;
-  for (const Json& message : messages.get_array()) {
-    if (!message.is_object()) return invalid_argument(format("messages[{}]: must be an object", i));
-    ++i;
-  }
-  return messages;
-}
-
 }  // namespace
 
 ModelTokenizer::ModelTokenizer(std::unique_ptr<const Vocabulary> vocabulary,
@@ -62,12 +44,15 @@ Status ModelTokenizer::append_ids(std::string_view text, std::span<const TextSpa
                                    text.size(), kMaxTextBytes));
   }
   size_t done = 0;
+  Before before = Before::kNothing;
   for (const SpecialTokens::Match& match : special_tokens_.find_all(text, plain)) {
-    OCTAVO_TRY(text_model_->encode(text.substr(done, match.span.begin - done), ids));
+    const std::string_view part = text.substr(done, match.span.begin - done);
+    OCTAVO_TRY(text_model_->encode(part, before, ids));
     ids.push_back(match.id);
     done = match.span.end;
+    before = vocabulary_->is_control(match.id) ? Before::kControlToken : Before::kTextToken;
   }
-  return text_model_->encode(text.substr(done), ids);
+  return text_model_->encode(text.substr(done), before, ids);
 }
 
 Result<std::vector<TokenId>> ModelTokenizer::encode(std::string_view text,
@@ -122,8 +107,9 @@ Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool sh
   return utf8_replace_invalid(text);
 }
 
-Result<Json> ModelTokenizer::template_variables(std::string_view messages_json,
-                                                const RenderOptions& options) const {
+Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
+                                              const RenderOptions& options) const {
+  if (!chat_template_.ok()) return chat_template_.status();
   JsonObject variables;
   const auto add_token = [&](const char* name, TokenId id) {
     if (id != kNoToken) variables[name] = token_piece(id);
@@ -132,37 +118,7 @@ Result<Json> ModelTokenizer::template_variables(std::string_view messages_json,
   add_token("eos_token", vocabulary_->eos);
   add_token("unk_token", vocabulary_->unknown);
   add_token("pad_token", vocabulary_->padding);
-  variables["documents"] = nullptr;
-  variables["tools"] = nullptr;
-  if (!options.context_json.empty()) {
-    const Json context = OCTAVO_TRY(parse_argument(options.context_json, "context"));
-    if (!context.is_object()) return invalid_argument("context: must be an object");
-    for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
-      if (context.get_object().contains(name)) {
-        return invalid_argument(format("context: '{}' has a place of its own", name));
-      }
-    }
-    for (const auto& variable : context.get_object()) {
-      variables[variable.key()] = variable.value();
-    }
-  }
-  if (!options.tools_json.empty()) {
-    Json tools = OCTAVO_TRY(parse_argument(options.tools_json, "tools"));
-    if (!tools.is_array()) return invalid_argument("tools: must be an array");
-    variables["tools"] = std::move(tools);
-  }
-  variables["messages"] = OCTAVO_TRY(parse_messages(messages_json));
-  variables["add_generation_prompt"] = options.add_generation_prompt;
-  return Json(std::move(variables));
-}
-
-Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
-                                              const RenderOptions& options) const {
-  if (!chat_template_.ok()) return chat_template_.status();
-  const Json variables = OCTAVO_TRY(template_variables(messages_json, options));
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return chat_template_->render(variables,
-                                std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  return render_conversation(*chat_template_, std::move(variables), messages_json, options);
 }
 
 }  // namespace octavo::tokenizer

@@ -40,8 +40,6 @@ class ModelTokenizer final : public Tokenizer {
   // Appends the ids of `text`; control tokens are recognised outside the `plain` spans only.
   Status append_ids(std::string_view text, std::span<const TextSpan> plain,
                     std::vector<TokenId>& ids) const;
-  Result<Json> template_variables(std::string_view messages_json,
-                                  const RenderOptions& options) const;
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   SpecialTokens special_tokens_;

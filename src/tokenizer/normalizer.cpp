@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
@@ -40,6 +41,15 @@ bool is_mark(char32_t c) {
   return found == Category::kMn || found == Category::kMc || found == Category::kMe;
 }
 
+// The bytes that "precompiled_charsmap" spells.
+Result<CharsMap> read_charsmap(const Json& json, const std::string& source) {
+  constexpr const char* kKey = "precompiled_charsmap";
+  const auto bytes = base64_decode(OCTAVO_TRY(json_string(json, kKey, source)));
+  const std::string where = format("{}: '{}'", source, kKey);
+  if (!bytes) return data_loss(where + " is not Base64");
+  return CharsMap::parse(*bytes, where);
+}
+
 }  // namespace
 
 Result<Normalizer> Normalizer::from_json(const Json* json, const std::string& source) {
@@ -74,6 +84,8 @@ Status Normalizer::add(const Json& json, const std::string& source) {
   } else if (type == "Replace") {
     std::string by = OCTAVO_TRY(json_string(json, "content", source));
     steps_.emplace_back(Replace{OCTAVO_TRY(HfPattern::from_json(json, source)), std::move(by)});
+  } else if (type == "Precompiled") {
+    steps_.emplace_back(OCTAVO_TRY(read_charsmap(json, source)));
   } else {
     return unsupported(format("{}: '{}' is not supported", source, type));
   }
@@ -151,6 +163,35 @@ Status Normalizer::apply_step(const Replace& replace, std::string& text) {
     done = match.end;
   }
   text = out.append(text, done);
+  return {};
+}
+
+// Of a grapheme, all is replaced by what its shortest entry gives, where it has less than six
+// bytes; what is left is looked up character by character. Hugging Face has it so.
+Status Normalizer::apply_step(const CharsMap& map, std::string& text) {
+  constexpr size_t kLongestGrapheme = 5;
+  const std::string_view all = text;
+  const auto find = [&](std::string_view part) {
+    return map.find(part, CharsMap::Prefer::kShortest);
+  };
+  std::string out;
+  out.reserve(text.size());
+  for (size_t pos = 0; pos < all.size();) {
+    const std::string_view grapheme = all.substr(pos, grapheme_end(all, pos) - pos);
+    pos += grapheme.size();
+    const auto whole = grapheme.size() <= kLongestGrapheme ? find(grapheme) : std::nullopt;
+    if (whole) {
+      out += whole->target;
+      continue;
+    }
+    for (size_t i = 0; i < grapheme.size();) {
+      const std::string_view character = grapheme.substr(i, utf8_decode(grapheme, i).size_bytes);
+      const auto match = find(character);
+      out += match ? match->target : character;
+      i += character.size();
+    }
+  }
+  text = std::move(out);
   return {};
 }
 

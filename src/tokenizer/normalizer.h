@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "octavo/status.h"
+#include "tokenizer/charsmap.h"
 #include "tokenizer/hf_pattern.h"
 #include "tokenizer/unicode.h"
 
@@ -37,7 +38,7 @@ class Normalizer {
     HfPattern pattern;
     std::string by;
   };
-  using Step = std::variant<NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace>;
+  using Step = std::variant<NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace, CharsMap>;
 
   Status add(const Json& json, const std::string& source);
 
@@ -47,6 +48,7 @@ class Normalizer {
   static Status apply_step(Strip strip, std::string& text);
   static Status apply_step(const Prepend& prepend, std::string& text);
   static Status apply_step(const Replace& replace, std::string& text);
+  static Status apply_step(const CharsMap& map, std::string& text);
 
   std::vector<Step> steps_;
 };

@@ -66,7 +66,49 @@ constexpr Row kTable[] = {
     {"deepseek-coder", kDeepseekCoder},
 };
 
+constexpr const char* kTekkenPatterns[] = {
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr const char* kQwen35Patterns[] = {
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+    R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr const char* kDeepseekV3Patterns[] = {
+    R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+
+constexpr const char* kO200kPatterns[] = {kO200kPattern};
+constexpr RegexPreTokenizer kO200k{kO200kPatterns};
+constexpr RegexPreTokenizer kTekken{
+    .patterns = kTekkenPatterns, .ignore_merges = true, .add_bos = true};
+constexpr RegexPreTokenizer kQwen35{.patterns = kQwen35Patterns, .nfc = true};
+constexpr RegexPreTokenizer kDeepseekV3{kDeepseekV3Patterns};
+
+struct RegexRow {
+  std::string_view name;
+  const RegexPreTokenizer& pre_tokenizer;
+};
+
+constexpr RegexRow kRegexTable[] = {
+    {"gpt-4o", kO200k},
+    {"llama4", kO200k},
+    {"minimax-m2", kO200k},
+    {"tekken", kTekken},
+    {"qwen35", kQwen35},
+    {"deepseek-v3", kDeepseekV3},
+    {"hunyuan-dense", kDeepseekV3},
+};
+
 }  // namespace
+
+const RegexPreTokenizer* find_regex_pre_tokenizer(std::string_view name) {
+  for (const RegexRow& row : kRegexTable) {
+    if (row.name == name) return &row.pre_tokenizer;
+  }
+  return nullptr;
+}
 
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   for (const Row& row : kTable) {

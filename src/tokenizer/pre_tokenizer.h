@@ -1,5 +1,5 @@
-// Pre-tokenizers: how a byte-level vocabulary cuts text into pieces before merging. THE table of
-// the names that `tokenizer.ggml.pre` may hold is in pre_tokenizer.cpp.
+// Pre-tokenizers: how a byte-level vocabulary cuts text into pieces before merging. THE tables of
+// the names that `tokenizer.ggml.pre` may hold are in pre_tokenizer.cpp.
 #pragma once
 
 #include <span>
@@ -43,5 +43,16 @@ struct PreTokenizer {
 
 // nullptr for a name that is not known.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
+
+// The same by regular expressions, for what has no matcher in split_patterns.h.
+struct RegexPreTokenizer {
+  std::span<const char* const> patterns;  // in the syntax of tokenizer.json
+  bool ignore_merges = false;
+  bool add_bos = false;
+  bool nfc = false;
+};
+
+// nullptr for a name that is not known.
+const RegexPreTokenizer* find_regex_pre_tokenizer(std::string_view name);
 
 }  // namespace octavo::tokenizer

@@ -16,12 +16,22 @@ using FindMatch = TextSpan (*)(std::string_view text, size_t from);
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 TextSpan find_gpt2(std::string_view text, size_t from);
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
-// \s*[\r\n]+|\s+(?!\S)|\s+
+// The matcher of this pattern.
+inline constexpr const char* kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
+    R"([\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 TextSpan find_llama3(std::string_view text, size_t from);
 
 // The same with \p{N} in place of \p{N}{1,3}.
 TextSpan find_qwen2(std::string_view text, size_t from);
+
+// Of gpt-4o and Llama 4: words start with capitals and go on in lower case. There is no matcher.
+inline constexpr const char* kO200kPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 TextSpan find_number(std::string_view text, size_t from);              // \p{N}
 TextSpan find_numbers(std::string_view text, size_t from);             // \p{N}+

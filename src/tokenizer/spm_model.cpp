@@ -1,11 +1,11 @@
 #include "tokenizer/spm_model.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/utf8.h"
+#include "tokenizer/byte_tokens.h"
 
 namespace octavo::tokenizer {
 namespace {
@@ -24,22 +24,6 @@ std::string with_plain_spaces(std::string_view text) {
   return out;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-// The byte that "<0xHH>" spells.
-std::optional<char> byte_of(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
-  const int high = hex_digit(piece[3]);
-  const int low = hex_digit(piece[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<char>(high * 16 + low);
-}
-
 }  // namespace
 
 void fill_spm_bytes(Vocabulary& vocabulary) {
@@ -50,18 +34,17 @@ void fill_spm_bytes(Vocabulary& vocabulary) {
       vocabulary.bytes.add(piece);
       continue;
     }
-    const auto byte =
-        vocabulary.kinds[i] == TokenKind::kByte ? byte_of(piece) : std::optional<char>();
+    const auto byte = vocabulary.kinds[i] == TokenKind::kByte ? byte_of_piece(piece) : std::nullopt;
     const std::string bytes = byte ? std::string(1, *byte) : with_plain_spaces(piece);
     vocabulary.bytes.add(bytes);
     if (!bytes.empty()) vocabulary.text_tokens.push_back(id);
   }
 }
 
-SpmModel::SpmModel(const Vocabulary& vocabulary, std::vector<float> scores)
+SpmModel::SpmModel(const Vocabulary& vocabulary, std::vector<float> scores, TokenId unknown)
     : scores_(std::move(scores)),
       index_(vocabulary.bytes, vocabulary.text_tokens.size()),
-      space_prefix_(vocabulary.space_prefix) {
+      unknown_(unknown) {
   byte_ids_.fill(kNoToken);
   for (const TokenId id : vocabulary.text_tokens) {
     const std::string_view bytes = vocabulary.bytes[static_cast<size_t>(id)];
@@ -74,22 +57,12 @@ SpmModel::SpmModel(const Vocabulary& vocabulary, std::vector<float> scores)
   }
 }
 
-// Two adjacent symbols that make a token.
-struct SpmModel::Pair {
-  float score;
-  uint32_t left;  // a symbol, and so a position
-  uint32_t size;  // of both in bytes: another by now where one of them has merged since
-  TokenId id;
-
-  // The better pair is the greater.
-  bool operator<(const Pair& other) const {
-    return score != other.score ? score < other.score : left > other.left;
-  }
-};
-
 class SpmModel::Merger {
  public:
-  Merger(const SpmModel& model, std::string_view text) : model_(model), text_(text) {
+  Merger(const SpmModel& model, std::string_view text, Workspace& workspace)
+      : model_(model), text_(text), symbols_(workspace.symbols), queue_(workspace.queue) {
+    symbols_.clear();
+    queue_.clear();
     for (size_t pos = 0; pos < text.size();) {
       const size_t size = utf8_decode(text, pos).size_bytes;
       const auto i = static_cast<uint32_t>(symbols_.size());
@@ -146,28 +119,34 @@ class SpmModel::Merger {
 
   const SpmModel& model_;
   std::string_view text_;
-  std::vector<Symbol> symbols_;
-  std::vector<Pair> queue_;
+  std::vector<Symbol>& symbols_;
+  std::vector<Pair>& queue_;
 };
 
-Status SpmModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
-  if (text.empty()) return {};
-  const std::string spaced = (space_prefix_ ? " " : "") + with_plain_spaces(text);
-  Merger(*this, spaced).run([&](const Symbol& symbol) { append_symbol(spaced, symbol, ids); });
-  return {};
-}
-
-// A character without a token becomes its bytes'; bytes without one are left out.
-void SpmModel::append_symbol(std::string_view text, const Symbol& symbol,
-                             std::vector<TokenId>& ids) const {
-  if (symbol.id != kNoToken) {
-    ids.push_back(symbol.id);
-    return;
-  }
-  for (const char byte : text.substr(symbol.begin, symbol.size)) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
-    if (id != kNoToken) ids.push_back(id);
-  }
+void SpmModel::encode(std::string_view text, Workspace& workspace,
+                      std::vector<TokenId>& ids) const {
+  const std::string spaced = with_plain_spaces(text);
+  const auto byte_id = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
+  bool after_unknown = false;
+  Merger(*this, spaced, workspace).run([&](const Symbol& symbol) {
+    if (symbol.id != kNoToken) {
+      ids.push_back(symbol.id);
+      after_unknown = false;
+      return;
+    }
+    const std::string_view bytes = std::string_view(spaced).substr(symbol.begin, symbol.size);
+    const bool has_bytes = std::all_of(bytes.begin(), bytes.end(),
+                                       [&](char byte) { return byte_id(byte) != kNoToken; });
+    if (unknown_ != kNoToken && !has_bytes) {
+      if (!after_unknown) ids.push_back(unknown_);
+      after_unknown = true;
+      return;
+    }
+    for (const char byte : bytes) {
+      if (byte_id(byte) != kNoToken) ids.push_back(byte_id(byte));
+    }
+    after_unknown = false;
+  });
 }
 
 }  // namespace octavo::tokenizer

@@ -123,6 +123,22 @@ TextChar decode_char(std::string_view text, size_t pos) {
 
 }  // namespace unicode_detail
 
+size_t grapheme_end(std::string_view text, size_t pos) {
+  Utf8Char c = utf8_decode(text, pos);
+  int32_t state = 0;
+  for (pos += c.size_bytes; c.valid && pos < text.size();) {
+    const Utf8Char next = utf8_decode(text, pos);
+    if (!next.valid ||
+        utf8proc_grapheme_break_stateful(static_cast<int32_t>(c.code_point),
+                                         static_cast<int32_t>(next.code_point), &state)) {
+      break;
+    }
+    c = next;
+    pos += next.size_bytes;
+  }
+  return pos;
+}
+
 std::string_view to_normal_form(NormalForm form, std::string_view text, std::string& storage) {
   const bool compose = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   // Below U+0300 (lead bytes below 0xCC) every text is in NFC; ASCII is in all forms.

@@ -54,6 +54,10 @@ inline TextChar char_at(std::string_view text, size_t pos) {
   return unicode_detail::decode_char(text, pos);
 }
 
+// The end of the extended grapheme cluster at `pos` (< text.size()): what a reader takes for one
+// character. Bytes that are not UTF-8 stand alone.
+size_t grapheme_end(std::string_view text, size_t pos);
+
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
 // `text` in one of Unicode's normal forms; bytes that are not UTF-8 stay as they are and combine

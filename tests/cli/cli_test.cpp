@@ -72,8 +72,8 @@ TEST(Cli, HelpShowsExamplesAndExitsWithZero) {
   const Outcome general = octavo("--help");
   EXPECT_EQ(general.exit_code, 0);
   for (const char* command :
-       {"run", "tokenize", "detokenize", "logits", "eval", "eval perplexity", "eval compare",
-        "bench", "inspect", "pull", "list", "remove", "doctor"}) {
+       {"run", "tokenize", "detokenize", "template", "logits", "eval", "eval perplexity",
+        "eval compare", "bench", "inspect", "pull", "list", "remove", "doctor"}) {
     const std::string name = std::string(command).substr(0, std::string(command).find(' '));
     EXPECT_NE(general.out.find("  " + name + " "), std::string::npos) << name;
     const Outcome help = octavo(std::string(command) + " --help");

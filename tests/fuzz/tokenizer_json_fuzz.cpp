@@ -12,8 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t json_size = std::min(input.find('\0'), input.size());
   const auto json = octavo::parse_json(input.substr(0, json_size), "input");
   if (!json.ok()) return 0;
-  const octavo::tokenizer::HfTokenizerFiles files{.tokenizer = *json, .tokenizer_config = &*json};
-  const auto tokenizer = octavo::tokenizer::load_hf_tokenizer(files, "file");
+  const octavo::tokenizer::HfConfig config{.tokenizer_config = &*json,
+                                           .tokenizer_config_path = "file"};
+  const auto tokenizer = octavo::tokenizer::load_hf_tokenizer(*json, config, "file");
   if (!tokenizer.ok()) {
     if (!tokenizer.status().message().starts_with("file: ")) std::abort();
     return 0;

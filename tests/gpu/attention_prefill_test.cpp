@@ -16,7 +16,7 @@ namespace {
 void run(const AttentionInputs& inputs, const AttentionOutputs& outputs) {
   PrefillArgs args = prefill_args(inputs, outputs);
   DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
-  workspace.fill_bytes(0);
+  workspace.fill_bytes(0xFF);
   const Status planned = plan_prefill(args, workspace.data(), nullptr);
   ASSERT_TRUE(planned.ok()) << planned.message();
   const Status ran = prefill_attention(args, workspace.data(), nullptr);
@@ -158,7 +158,7 @@ TEST_F(AttentionPrefill, SameBitsWhateverTheBatch) {
       args.num_tokens = chunk;
       args.lse = nullptr;
       DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
-      workspace.fill_bytes(0);
+      workspace.fill_bytes(0xFF);
       ASSERT_TRUE(plan_prefill(args, workspace.data(), nullptr).ok());
       ASSERT_TRUE(prefill_attention(args, workspace.data(), nullptr).ok());
       const std::vector<uint16_t> out = outputs.download_out();
@@ -230,7 +230,7 @@ TEST_F(AttentionPrefill, RepeatsAreEqual) {
   PrefillArgs args = prefill_args(inputs, outputs);
   args.lse = nullptr;
   DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
-  workspace.fill_bytes(0);
+  workspace.fill_bytes(0xFF);
   std::vector<uint16_t> first;
   for (int repeat = 0; repeat < 200; ++repeat) {
     ASSERT_TRUE(plan_prefill(args, workspace.data(), nullptr).ok());

@@ -131,6 +131,13 @@ void CudaDevice::copy_to_host(void* host_dst, const void* device_src, int64_t si
   stream_.synchronize();
 }
 
+void CudaDevice::copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) {
+  if (size_bytes <= 0) return;
+  check_cuda(cudaMemcpyAsync(device_dst, device_src, unsigned_size(size_bytes),
+                             cudaMemcpyDeviceToDevice, stream()),
+             "cudaMemcpyAsync on the device");
+}
+
 Result<Buffer> CudaDevice::allocate_pinned(int64_t size_bytes, std::string_view what) {
   if (size_bytes < 0) return invalid_argument(format("{}: {} bytes asked for", what, size_bytes));
   if (size_bytes == 0) return Buffer{};

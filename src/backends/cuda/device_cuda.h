@@ -43,6 +43,8 @@ class CudaDevice : public Device {
   // Both wait for what is in the device's stream, and until the bytes have arrived.
   void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
   void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) override;
+  // In the device's stream; does not wait.
+  void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) override;
 
   // Host memory that the device copies from and to at full speed and behind the host's back; not
   // zeroed. It stays in memory: only as much as is needed.

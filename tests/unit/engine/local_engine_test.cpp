@@ -176,6 +176,7 @@ TEST(LocalEngine, ARequestsOwnStopTokenCancelsIt) {
     if (!before) source.request_stop();
     EXPECT_EQ(ending.future.get().status.code(), StatusCode::kCancelled);
   }
+  EXPECT_TRUE(engine->drain(60).ok());  // counts follow events
   EXPECT_EQ(engine->stats().num_cancelled, 2);
 }
 

@@ -102,6 +102,17 @@ TEST_F(TokenizerFiles, TheChatTemplateMayBeAFile) {
   EXPECT_EQ(load()->render("[]", {}).value().text, "of the file");
 }
 
+TEST_F(TokenizerFiles, TokenizerModelCountsWhereNothingElseIs) {
+  fs::copy(OCTAVO_TEST_DATA "/spm/bpe.model", folder_ + "/tokenizer.model");
+  EXPECT_EQ(load()->token_piece(1), "<s>");
+  write("tokenizer.model", "IQ== 0\n");
+  const auto tiktoken = load_tokenizer(folder_ + "/tokenizer.model");
+  ASSERT_FALSE(tiktoken.ok());
+  EXPECT_EQ(tiktoken.status().message().rfind(folder_ + "/tokenizer.model: ", 0), 0u);
+  write("tokenizer.json", kTokenizer);
+  EXPECT_EQ(load()->token_piece(1), "b");
+}
+
 TEST_F(TokenizerFiles, BrokenFilesAreNamed) {
   for (const char* text : {"", "{", "[]", R"({"model": {"type": "BPE"}})"}) {
     write("tokenizer.json", text);

@@ -48,45 +48,103 @@ struct Malformed {
   const char* expected;  // in the message
 };
 
+constexpr Malformed kMalformedHeaders[] = {
+    {R"([])", 0, "object"},
+    {R"({"a":)", 0, "JSON"},
+    {R"({"a":{}} x)", 0, "JSON"},
+    {R"({"a":3})", 0, "'a'"},
+    {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
+    {R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "F33"},
+    {R"({"a":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
+    {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "shape"},
+    {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "shape"},
+    {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "shape"},
+    {R"({"a":{"dtype":"F32","shape":["1"],"data_offsets":[0,4]}})", 4, "shape"},
+    {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", 4, "shape"},
+    {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+     "overflows"},
+    {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0,
+     "overflows"},
+    {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "outside"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 4, "outside"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}})", 4, "span 3"},
+    {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 5, "1 bytes"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "instead of"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+         "b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+     6, "'b'"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+         "b":{"dtype":"F32","shape":[1],"data_offsets":[5,9]}})",
+     9, "'b'"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+         "b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+     4, "starts at byte"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+         "b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+     4, "'b': bytes 4 to 8 lie outside"},
+    {"", 0, "JSON"},
+    {"{", 0, "JSON"},
+    {"null", 0, "object"},
+    {"7", 0, "object"},
+    {"{}", 1, "1 bytes"},
+    {R"({"a":[]})", 0, "'a' is not described by an object"},
+    {R"({"a":null})", 0, "'a' is not described by an object"},
+    {R"({"a":{"dtype":"","shape":[1],"data_offsets":[0,4]}})", 4, "dtype ''"},
+    {R"({"a":{"dtype":"f32","shape":[1],"data_offsets":[0,4]}})", 4, "dtype 'f32'"},
+    {R"({"a":{"dtype":null,"shape":[1],"data_offsets":[0,4]}})", 4, "'dtype' is missing"},
+    {R"({"a":{"dtype":["F32"],"shape":[1],"data_offsets":[0,4]}})", 4, "'dtype' must be"},
+    {R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "'shape' must be"},
+    {R"({"a":{"dtype":"F32","shape":{},"data_offsets":[0,4]}})", 4, "'shape' must be"},
+    {R"({"a":{"dtype":"F32","shape":[null],"data_offsets":[0,4]}})", 4, "'shape'"},
+    {R"({"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}})", 4, "'shape'"},
+    {R"({"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})", 4, "'shape'"},
+    {R"({"a":{"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,4]}})", 4, "overflows"},
+    {R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,4]}})", 4, "takes 0"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":7}})", 4, "'data_offsets' must be"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4, "must hold two"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", 4, "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4.0]}})", 4, "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":["0","4"]}})", 4, "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}})", 4,
+     "data_offsets"},
+    {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,9223372036854775807]}})", 4, "outside"},
+    {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
+         "a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+     2, "'a'"},
+    {R"({"__metadata__":[]})", 0, "__metadata__"},
+    {R"({"__metadata__":null})", 0, "__metadata__"},
+    {R"({"__metadata__":"pt"})", 0, "__metadata__"},
+    {R"({"__metadata__":{"a":{}}})", 0, "'a' is none"},
+    {R"({"__metadata__":{"a":null}})", 0, "'a' is none"},
+    {R"({"__metadata__":{"a":1}})", 0, "__metadata__"},
+};
+
 TEST(Safetensors, MalformedHeadersAreNamed) {
-  const Malformed cases[] = {
-      {R"([])", 0, "object"},
-      {R"({"a":)", 0, "JSON"},
-      {R"({"a":{}} x)", 0, "JSON"},
-      {R"({"a":3})", 0, "'a'"},
-      {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
-      {R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "F33"},
-      {R"({"a":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})", 4, "dtype"},
-      {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "shape"},
-      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "shape"},
-      {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "shape"},
-      {R"({"a":{"dtype":"F32","shape":["1"],"data_offsets":[0,4]}})", 4, "shape"},
-      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", 4, "shape"},
-      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
-       "overflows"},
-      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0,
-       "overflows"},
-      {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "data_offsets"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "outside"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 4, "outside"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}})", 4, "span 3"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 5, "1 bytes"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "instead of"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
-           "b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
-       6, "'b'"},
-      {R"({"__metadata__":[]})", 0, "__metadata__"},
-      {R"({"__metadata__":{"a":1}})", 0, "__metadata__"},
-  };
-  for (const Malformed& c : cases) {
+  for (const Malformed& c : kMalformedHeaders) {
     const auto header = read(image(c.header, c.data_bytes));
     ASSERT_FALSE(header.ok()) << c.header;
     EXPECT_NE(header.status().message().find("file.safetensors"), std::string::npos);
     EXPECT_NE(header.status().message().find(c.expected), std::string::npos)
         << header.status().message();
   }
+}
+
+TEST(Safetensors, HeadersOfImpossibleLengthsAreNamed) {
+  for (const uint64_t length :
+       {uint64_t{3}, uint64_t{100'000'001}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} - 7}) {
+    std::string bytes = image("{}", 0);
+    std::memcpy(bytes.data(), &length, sizeof(length));
+    const auto header = read(bytes);
+    ASSERT_FALSE(header.ok()) << length;
+    EXPECT_NE(header.status().message().find("file.safetensors: the header takes"),
+              std::string::npos)
+        << header.status().message();
+  }
+  EXPECT_FALSE(read("").ok());
+  EXPECT_FALSE(read(std::string(7, '\0')).ok());
 }
 
 TEST(Safetensors, EveryTruncationAndManyMutationsSurvive) {

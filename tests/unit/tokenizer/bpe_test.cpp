@@ -71,7 +71,7 @@ TEST(Bpe, AgreesWithTheDefinition) {
   for (int round = 0; round < 300; ++round) {
     const RandomMerges merges(rng);
     const Vocabulary vocabulary = make_vocabulary(merges.tokens);
-    const BpeModel model(vocabulary, merges.table(), false);
+    const BpeModel model(vocabulary, merges.table(), {});
     BpeModel::Workspace workspace;
     for (int i = 0; i < 40; ++i) {
       std::string piece;
@@ -91,7 +91,7 @@ TEST(Bpe, LeftmostOfEqualRanks) {
   const Vocabulary vocabulary = make_vocabulary({"a", "aa"});
   MergeTable merges(1);
   merges.insert(0, 0, {0, 1});
-  const BpeModel model(vocabulary, std::move(merges), false);
+  const BpeModel model(vocabulary, std::move(merges), {});
   BpeModel::Workspace workspace;
   std::vector<TokenId> ids;
   model.encode("aaaaa", workspace, ids);
@@ -104,7 +104,7 @@ TEST(Bpe, WholePieceWinsOnlyWhenMergesAreIgnored) {
   for (const bool ignore_merges : {false, true}) {
     MergeTable merges(1);
     merges.insert(0, 1, {0, 3});
-    const BpeModel model(vocabulary, std::move(merges), ignore_merges);
+    const BpeModel model(vocabulary, std::move(merges), {.ignore_merges = ignore_merges});
     BpeModel::Workspace workspace;
     std::vector<TokenId> ids;
     model.encode("abc", workspace, ids);
@@ -116,7 +116,7 @@ TEST(Bpe, LeavesOutBytesWithoutToken) {
   const Vocabulary vocabulary = make_vocabulary({"a", "aa"});
   MergeTable merges(1);
   merges.insert(0, 0, {0, 1});
-  const BpeModel model(vocabulary, std::move(merges), false);
+  const BpeModel model(vocabulary, std::move(merges), {});
   EXPECT_EQ(model.missing_bytes(), 255);
   BpeModel::Workspace workspace;
   std::vector<TokenId> ids;

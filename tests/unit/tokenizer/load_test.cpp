@@ -311,5 +311,47 @@ TEST(Load, WithoutChatTemplate) {
   EXPECT_NE(rendered.status().message().find("no chat template"), std::string::npos);
 }
 
+// The vocabulary of the tokenizer.json cases as a GGUF file has it.
+Json shared_metadata(const char* pre) {
+  const Json shared = read_test_json("tokenizer_json/vocab.json");
+  JsonArray tokens(shared.at("vocab").as_object().size());
+  for (const auto& entry : shared.at("vocab").as_object()) {
+    tokens[entry.value().to_number<size_t>()] = std::string_view(entry.key());
+  }
+  JsonArray merges;
+  for (const Json& merge : shared.at("merges").as_array()) {
+    merges.emplace_back(std::string(to_view(merge.at(0).as_string())) + " " +
+                        std::string(to_view(merge.at(1).as_string())));
+  }
+  return JsonObject{{"tokenizer.ggml.model", "gpt2"},
+                    {"tokenizer.ggml.pre", pre},
+                    {"tokenizer.ggml.tokens", std::move(tokens)},
+                    {"tokenizer.ggml.merges", std::move(merges)}};
+}
+
+// A pre-tokenizer's name stands for the patterns that the models' tokenizer.json files spell out.
+TEST(LoadGguf, NamedPreTokenizersAreThoseOfHuggingFace) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"gpt-2", "pre_split_gpt2"},          {"llama-bpe", "pre_split_llama3"},
+      {"gpt-4o", "pre_split_o200k"},        {"llama4", "pre_split_o200k"},
+      {"minimax-m2", "pre_split_o200k"},    {"tekken", "pre_split_tekken"},
+      {"qwen35", "pre_split_qwen35"},       {"deepseek-v3", "pre_deepseek_v3"},
+      {"hunyuan-dense", "pre_deepseek_v3"},
+  };
+  const JsonArray cases = read_test_array("tokenizer_json/cases.json");
+  for (const auto& [pre, name] : rows) {
+    const auto tokenizer = load_or_fail(shared_metadata(pre));
+    const auto found = std::find_if(cases.begin(), cases.end(), [name = name](const Json& test) {
+      return test.at("name") == Json(name);
+    });
+    ASSERT_NE(found, cases.end()) << name;
+    for (const Json& row : found->at("rows").as_array()) {
+      const std::string_view text = to_view(row.at(0).as_string());
+      EXPECT_EQ(encode_or_fail(*tokenizer, text, kPlainText), to_integers<TokenId>(row.at(1)))
+          << pre << ": '" << text << "'";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace octavo::tokenizer

@@ -50,7 +50,7 @@ struct PrefillArgs {
   const float* sinks = nullptr;  // [num_heads]: a score without a value in every row; or null
 };
 
-// What `args` needs of zeroed workspace, which belongs to one stream. It depends on the counts in
+// What `args` needs of workspace, which belongs to one stream. It depends on the counts in
 // `args` alone: a workspace for the largest batch serves all smaller ones.
 size_t prefill_workspace_bytes(const PrefillArgs& args);
 

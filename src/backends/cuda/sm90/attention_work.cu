@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
   const int last = block_inclusive_sum(count, warp_sums);
   buckets[thread] = last - count;
   if (thread == kThreads - 1) {
+    list->ticket = 0;
     list->num_items = min(last, args.max_items);
     list->section_kv_heads =
         section_kv_heads(args.num_kv_heads, args.units_per_kv_head, last, num_keys, args.kv_bytes);

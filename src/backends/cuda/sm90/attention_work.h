@@ -25,7 +25,7 @@ struct WorkItem {
 static_assert(sizeof(WorkItem) == 32);
 
 // `ticket` hands out items: it wraps around by itself at the end of a launch, so that nothing needs
-// to reset it between launches.
+// to reset it between launches with the same list.
 struct alignas(32) WorkList {
   uint32_t ticket;
   int num_items;

@@ -1,0 +1,1 @@
+"""Python parts of octavo. Nothing is loaded before it is used."""
