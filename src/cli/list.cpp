@@ -38,8 +38,8 @@ std::string as_table(const std::vector<hub::CachedModel>& models) {
   for (const hub::CachedModel& model : models) {
     const std::string revision =
         model.revisions.empty() ? model.commit.substr(0, 12) : model.revisions[0];
-    text += format("{:<{}}  {:<16}  {:>6} MB  {}\n", model.repo, width, revision,
-                   model.size_bytes / 1000000, model.path);
+    text += format("{:<{}}  {:<16}  {:>6.1f} MB  {}\n", model.repo, width, revision,
+                   static_cast<double>(model.size_bytes) / 1e6, model.path);
   }
   return text;
 }

@@ -61,6 +61,11 @@ struct ModelConfig {
   // The most values in a row of activations that a matrix is multiplied with.
   int64_t widest_row() const;
 
+  // Keys and values that one token leaves in all layers.
+  int64_t kv_values_per_token() const {
+    return 2 * num_hidden_layers * num_key_value_heads * head_dim;
+  }
+
   // Makes layer `i` a local one.
   void set_window(int64_t i, int64_t window) {
     layers[i].sliding_window = window;

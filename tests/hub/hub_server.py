@@ -126,7 +126,8 @@ class HubServer:
 
     def send_file(self, http, repo_name, commit, name):
         repo = self.repos.get(repo_name)
-        if repo is None or commit != repo.commit or name not in repo.files:
+        if repo is None or commit not in repo.revisions | {repo.commit} or \
+                name not in repo.files:
             return self.send(http, 404, headers={"X-Error-Code": "EntryNotFound"})
         if not self.authorized(http, repo):
             return self.send(http, 403)
@@ -144,7 +145,8 @@ class HubServer:
             repos = [repo] if repo else list(self.repos.values())
             content = next(r.files[name] for r in repos if name in r.files)
         begin, status = 0, 200
-        headers = {"ETag": f'"{repo.etag(name)}"' if repo else '"of-the-cdn"'}
+        headers = {"X-Repo-Commit": repo.commit} if repo else {}
+        headers |= {"ETag": f'"{repo.etag(name)}"' if repo else '"of-the-cdn"'}
         wanted = http.headers.get("Range")
         if wanted and self.ranges:
             begin, status = int(wanted.removeprefix("bytes=").removesuffix("-")), 206
