@@ -74,11 +74,6 @@ struct ModelConfig {
 
   // The longest context that the frequencies allow.
   int64_t max_model_len() const;
-
-  // Keys and values that one token has in all layers.
-  int64_t kv_values_per_token() const {
-    return 2 * num_hidden_layers * num_key_value_heads * head_dim;
-  }
 };
 
 // Far above any real model; keeps products within 64 bits and refuses nonsense by name.
