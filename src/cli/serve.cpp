@@ -82,7 +82,9 @@ Result<JsonObject> default_sampling(const ServeOptions& options, const std::stri
 Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   server::ServerConfig& config = options.server;
   config.version = OCTAVO_VERSION;
-  std::erase(config.api_keys, "");  // would let in who sends none
+  constexpr int64_t kMostLogprobs = 20;
+  if (config.max_logprobs < 0) config.max_logprobs = kMostLogprobs;  // -1: all that there are
+  std::erase(config.api_keys, "");                                   // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
   if (!config.root_path.empty() && config.root_path[0] != '/') {

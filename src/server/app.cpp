@@ -75,27 +75,28 @@ void App::resume() {
   is_paused_ = false;
 }
 
-void App::add_running(const std::string& id, std::vector<RequestId> engine_ids) {
+void App::add_running(const std::string& id, const std::vector<RequestId>& engine_ids) {
   const std::lock_guard lock(mutex_);
-  running_.emplace(id, std::move(engine_ids));
+  running_.emplace(engine_ids.at(0), Running{id, engine_ids});
 }
 
-void App::remove_running(const std::string& id) {
+void App::remove_running(const std::vector<RequestId>& engine_ids) {
   const std::lock_guard lock(mutex_);
-  running_.erase(id);
+  if (!engine_ids.empty()) running_.erase(engine_ids[0]);
 }
 
 void App::abort(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const auto found = running_.find(id);
-  if (found == running_.end()) return;
-  for (const RequestId engine_id : found->second) engine_.cancel(engine_id);
+  for (const auto& [first, running] : running_) {
+    if (running.id != id) continue;
+    for (const RequestId engine_id : running.engine_ids) engine_.cancel(engine_id);
+  }
 }
 
 void App::abort_all() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, engine_ids] : running_) {
-    for (const RequestId engine_id : engine_ids) engine_.cancel(engine_id);
+  for (const auto& [first, running] : running_) {
+    for (const RequestId engine_id : running.engine_ids) engine_.cancel(engine_id);
   }
 }
 

@@ -44,9 +44,9 @@ class App {
   void resume();
   bool is_paused() const { return is_paused_; }
 
-  // Generations by the id that their answers show.
-  void add_running(const std::string& id, std::vector<RequestId> engine_ids);
-  void remove_running(const std::string& id);
+  // Generations, which have at least one engine id; clients may give several the same `id`.
+  void add_running(const std::string& id, const std::vector<RequestId>& engine_ids);
+  void remove_running(const std::vector<RequestId>& engine_ids);
   void abort(const std::string& id);
   void abort_all();
   int64_t num_running() const;
@@ -61,8 +61,12 @@ class App {
   std::atomic<bool> is_draining_ = false;
   std::atomic<bool> is_paused_ = false;
   mutable std::mutex mutex_;  // guards running_
-  std::map<std::string, std::vector<RequestId>> running_;
-  TaskQueue tasks_;  // last: its threads use the rest
+  struct Running {
+    std::string id;
+    std::vector<RequestId> engine_ids;
+  };
+  std::map<RequestId, Running> running_;  // by the first engine id
+  TaskQueue tasks_;                       // last: its threads use the rest
 };
 
 }  // namespace octavo::server

@@ -19,8 +19,9 @@ def check_blocking(client, model):
     chat = client.chat.completions.create(model=model, messages=MESSAGES, logprobs=True,
                                           top_logprobs=2, **OPTIONS)
     text = chat.choices[0].message.content
-    assert text and chat.usage.total_tokens == chat.usage.prompt_tokens + chat.usage.completion_tokens
-    assert len(chat.choices[0].logprobs.content) == chat.usage.completion_tokens
+    usage = chat.usage
+    assert text and usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert len(chat.choices[0].logprobs.content) == usage.completion_tokens
     completion = client.completions.create(model=model, prompt=["One, two,", "A, B,"], logprobs=1,
                                            extra_body={"top_k": 1}, **OPTIONS)
     assert [choice.index for choice in completion.choices] == [0, 1]

@@ -183,11 +183,9 @@ Status AsioServer::load_certificate() {
   tls_->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                     asio::ssl::context::no_tlsv1_1);
   Error error;
+  // Without it OpenSSL would ask on the terminal for the password of a key that has one.
   tls_->set_password_callback(
-      [password = options.ssl_keyfile_password](size_t, asio::ssl::context::password_purpose) {
-        return password;
-      },
-      error);
+      [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
   tls_->use_certificate_chain_file(options.ssl_certfile, error);
   if (error) {
     return invalid_argument(format("--ssl-certfile {}: {}", options.ssl_certfile, error.message()));

@@ -18,7 +18,6 @@ struct HttpServerOptions {
   std::string uds;   // the path of a Unix socket in place of host and port
   std::string ssl_keyfile;
   std::string ssl_certfile;
-  std::string ssl_keyfile_password;
   std::string ssl_ca_certs;
   bool ssl_require_client_cert = false;
   int num_threads = 2;

@@ -60,6 +60,11 @@ Json AnswerContext::stop_reason(const CompletionOutput& answer) const {
   return nullptr;
 }
 
+bool AnswerContext::has_news(const CompletionOutput& answer) const {
+  return !answer.text.empty() || answer.finish_reason || logprobs || return_token_ids ||
+         continuous_usage_stats;
+}
+
 JsonObject AnswerContext::chat_logprob(const Logprob& logprob) const {
   const std::string bytes = tokenizer == nullptr ? token_text(logprob.token_id)
                                                  : tokenizer->token_bytes(logprob.token_id, true);

@@ -38,6 +38,9 @@ struct AnswerContext {
   // The stop string, the stop token that the request named, or null.
   Json stop_reason(const CompletionOutput& answer) const;
 
+  // Whether a streamed piece of an answer says anything: a token may have no text yet.
+  bool has_news(const CompletionOutput& answer) const;
+
   // {"content": [{token, logprob, bytes, top_logprobs}]}
   JsonObject chat_logprobs(const std::vector<TokenLogprobs>& positions) const;
 

@@ -64,6 +64,7 @@ class ChatFormat final : public OutputFormat {
   void append_event(std::string& out, size_t, const RequestOutput& output) override {
     for (const CompletionOutput& answer : output.outputs) {
       append_first_chunk(out, answer.index, output.usage);
+      if (!context_.has_news(answer)) continue;
       JsonObject delta;
       if (!answer.text.empty() || !answer.finish_reason) delta["content"] = answer.text;
       JsonObject choice{{"index", answer.index},

@@ -60,6 +60,7 @@ class CompletionsFormat final : public OutputFormat {
     usage_[prompt_idx] = output.usage;
     if (!output.prompt_logprobs.empty()) prompt_logprobs_seen_[prompt_idx] = output.prompt_logprobs;
     for (const CompletionOutput& answer : output.outputs) {
+      if (!context_.has_news(answer)) continue;
       JsonObject chunk = head();
       chunk["choices"] = JsonArray{make_choice(prompt_idx, answer)};
       chunk["usage"] = nullptr;
@@ -178,7 +179,11 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   OCTAVO_TRY(check_num_answers(app, request.options.request.n));
   request.prompts = OCTAVO_TRY(read_prompts(app, *prompt, add_special_tokens, request.echo));
   for (Prompt& one : request.prompts) {
+    const size_t length = one.token_ids.size();
     OCTAVO_TRY(cut_prompt(one.token_ids, request.options, app.engine().info().max_model_len));
+    if (one.token_ids.size() == length || !request.echo) continue;
+    const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
+    one.text = OCTAVO_TRY(tokenizer->decode(one.token_ids, true));
   }
   return request;
 }

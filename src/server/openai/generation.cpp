@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <random>
 
 #include "base/clock.h"
@@ -37,6 +38,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   void submitted(const std::vector<RequestId>& ids, const Status& status);
   void on_event(size_t prompt_idx, RequestOutput output, double time);
+  void take_event(size_t prompt_idx, RequestOutput output, double time);
   void observe(size_t prompt_idx, const RequestOutput& output, double time);
   void begin_stream();
   void finish();
@@ -87,7 +89,7 @@ void Generation::submitted(const std::vector<RequestId>& ids, const Status& stat
     log_debug("the client of {} is gone", self->job_.id);
     self->ended_ = true;
     self->cancel();
-    self->app_.remove_running(self->job_.id);
+    self->app_.remove_running(self->ids_);
   });
   begin_stream();
 }
@@ -103,6 +105,15 @@ void Generation::begin_stream() {
 }
 
 void Generation::on_event(size_t prompt_idx, RequestOutput output, double time) {
+  try {
+    take_event(prompt_idx, std::move(output), time);
+  } catch (const std::exception& error) {
+    log_warning("the answer {} failed: {}", job_.id, error.what());
+    fail(internal_error("the server failed at this answer"));
+  }
+}
+
+void Generation::take_event(size_t prompt_idx, RequestOutput output, double time) {
   observe(prompt_idx, output, time);
   if (ended_) return;
   // A request that was ended on purpose has the answer that it had, with "abort" as its reason.
@@ -158,7 +169,7 @@ void Generation::observe(size_t prompt_idx, const RequestOutput& output, double 
 
 void Generation::finish() {
   ended_ = true;
-  app_.remove_running(job_.id);
+  app_.remove_running(ids_);
   if (job_.stream) {
     std::string text;
     job_.format->append_end(text, total_usage(outputs_));
@@ -179,7 +190,7 @@ void Generation::fail(const Status& status) {
   if (ended_) return;
   ended_ = true;
   cancel();
-  app_.remove_running(job_.id);
+  app_.remove_running(ids_);
   if (!begun_) return exchange_->send(error_response(status));
   std::string text;
   job_.format->append_error(text, status);

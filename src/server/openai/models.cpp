@@ -43,7 +43,7 @@ void answer(Exchange& exchange, const Status& status) {
 }  // namespace
 
 void handle_models(App& app, const std::shared_ptr<Exchange>& exchange) {
-  const int64_t created = unix_time();
+  static const int64_t created = unix_time();
   JsonArray models;
   for (const std::string& name : app.config().served_model_names) {
     models.push_back(JsonObject{{"id", name},
