@@ -342,6 +342,8 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(self.complete(request_id="other")["id"], "cmpl-other")
 
     def test_metrics_count_each_request_once(self):
+        # The engine's own counters are as of the end of the last step, which is after an answer.
+        self.assertTrue(self.server.wait_idle())
         before = self.server.metric("vllm:request_success_total")
         first_tokens = self.server.metric("vllm:time_to_first_token_seconds_count")
         tokens = self.server.metric("vllm:generation_tokens_total")
@@ -351,7 +353,6 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(self.server.metric("vllm:request_success_total"), before + 3)
         self.assertEqual(self.server.metric("vllm:time_to_first_token_seconds_count"),
                          first_tokens + 3)
-        # The engine's own counters are as of the end of the last step: after the answer.
         self.assertTrue(self.server.wait_idle())
         self.assertEqual(self.server.metric("vllm:generation_tokens_total"), tokens + 48)
 
