@@ -6,12 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages=(
   g++ cmake ninja-build
-  libboost-json1.81-dev libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev libpcre2-dev
-  libcurl4-openssl-dev libssl-dev
+  libboost1.81-dev libboost-json1.81-dev libfmt-dev libspdlog-dev libcli11-dev libutf8proc-dev
+  libpcre2-dev libcurl4-openssl-dev libssl-dev libyaml-cpp-dev
   python3 python3-pip # to fetch the default model
 )
 dev_packages=(
   git ccache clang-16 libclang-rt-16-dev clang-format-16 clang-tidy-16 libgtest-dev libgmock-dev
+  openssl
 )
 
 say() { echo "setup: $*" >&2; }
@@ -31,9 +32,9 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}")
 if [[ $system != "debian 12" ]]; then
   [[ -x build/cpu/octavo ]] && exit 0 # built already: nothing to warn of
   say "untested on this system ($system); octavo is built and tested on Debian 12. It needs:"
-  say "a C++20 compiler (GCC 12 or newer), CMake 3.25, Ninja, Boost.JSON 1.81, {fmt} 9, spdlog,"
-  say "CLI11, utf8proc, PCRE2, libcurl 7.85, OpenSSL 3, Python 3 with pip. Going on with what is"
-  say "there."
+  say "a C++20 compiler (GCC 12 or newer), CMake 3.25, Ninja, Boost 1.81 with Boost.JSON, {fmt} 9,"
+  say "spdlog, CLI11, utf8proc, PCRE2, yaml-cpp, libcurl 7.85, OpenSSL 3, Python 3 with pip. Going"
+  say "on with what is there."
   exit 0
 fi
 

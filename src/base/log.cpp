@@ -47,6 +47,10 @@ bool log_enabled(LogLevel level) {
   return logger().should_log(to_spdlog(level));
 }
 
+void set_default_log_level(LogLevel level) {
+  if (env_string("OCTAVO_LOG").empty()) logger().set_level(to_spdlog(level));
+}
+
 void log_line(LogLevel level, std::string_view message) {
   const std::string text = printable(message);
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));

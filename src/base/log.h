@@ -12,6 +12,10 @@ namespace octavo {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 bool log_enabled(LogLevel level);
+
+// The least level shown where OCTAVO_LOG does not say.
+void set_default_log_level(LogLevel level);
+
 void log_line(LogLevel level, std::string_view message);
 
 template <typename... Args>

@@ -13,6 +13,7 @@ int run_logits(int argc, const char* const* argv);
 int run_pull(int argc, const char* const* argv);
 int run_remove(int argc, const char* const* argv);
 int run_run(int argc, const char* const* argv);
+int run_serve(int argc, const char* const* argv);
 int run_template(int argc, const char* const* argv);
 int run_tokenize(int argc, const char* const* argv);
 

@@ -1,0 +1,131 @@
+#include "cli/serve_flag_store.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace octavo::cli {
+
+Status parse_option(const std::string& value, std::string& out) {
+  out = value;
+  return {};
+}
+
+Status parse_option(const std::string& value, bool& out) {
+  if (value != "true" && value != "false") return invalid_argument("must be true or false");
+  out = value == "true";
+  return {};
+}
+
+// 4096, 4k (thousand), 4K (1024); m, M, g, G likewise.
+Status parse_option(const std::string& value, int64_t& out) {
+  constexpr std::string_view kSuffixes = "kKmMgG";
+  constexpr double kFactors[] = {1e3, 1 << 10, 1e6, 1 << 20, 1e9, 1 << 30};
+  const char* const end = value.data() + value.size();
+  double number = 0;
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
+  double factor = 1;
+  if (error == std::errc() && stop + 1 == end) {
+    const size_t suffix = kSuffixes.find(*stop);
+    if (suffix == std::string_view::npos) return invalid_argument("must be a whole number");
+    factor = kFactors[suffix];
+  } else if (error != std::errc() || stop != end) {
+    return invalid_argument("must be a whole number");
+  }
+  number *= factor;
+  if (!(std::fabs(number) < 9e15) || std::trunc(number) != number) {
+    return invalid_argument("must be a whole number");
+  }
+  out = static_cast<int64_t>(number);
+  return {};
+}
+
+Status parse_option(const std::string& value, int& out) {
+  int64_t wide = 0;
+  OCTAVO_TRY(parse_option(value, wide));
+  if (wide < 0 || wide > 65535) return invalid_argument("must lie in 0..65535");
+  out = static_cast<int>(wide);
+  return {};
+}
+
+Status parse_option(const std::string& value, double& out) {
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (error != std::errc() || stop != value.data() + value.size() || !(out >= 0) ||
+      !std::isfinite(out)) {
+    return invalid_argument("must be a number from 0 on");
+  }
+  return {};
+}
+
+Status parse_option(const std::string& value, std::vector<std::string>& out) {
+  out.push_back(value);
+  return {};
+}
+
+Status parse_option(const std::string& value, JsonObject& out) {
+  const Json json = OCTAVO_TRY(parse_json(value, "the value"));
+  if (!json.is_object()) return invalid_argument("must be a JSON object");
+  for (const auto& entry : json.get_object()) out[entry.key()] = entry.value();
+  return {};
+}
+
+Status store_max_model_len(Options& options, const std::string& value) {
+  if (value == "auto" || value == "-1") return {};
+  OCTAVO_TRY(parse_option(value, options.engine.max_model_len));
+  return options.engine.max_model_len > 0 ? Status()
+                                          : invalid_argument("must be above 0, -1 or auto");
+}
+
+Status store_dtype(Options& options, const std::string& value) {
+  if (value != "auto" && value != "bfloat16" && value != "float32" && value != "float") {
+    return unsupported("can be auto, bfloat16 or float32");
+  }
+  options.engine.dtype = value == "float" ? "float32" : value;
+  return {};
+}
+
+Status store_scheduling_policy(Options& options, const std::string& value) {
+  if (value != "fcfs" && value != "priority") return invalid_argument("must be fcfs or priority");
+  options.engine.scheduling_policy =
+      value == "priority" ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
+  return {};
+}
+
+Status parse_json_list(const std::string& value, std::vector<std::string>& out) {
+  out.clear();
+  if (!value.starts_with('[')) return parse_option(value, out);
+  const Json json = OCTAVO_TRY(parse_json(value, "the value"));
+  for (const Json& entry : json.get_array()) {
+    if (!entry.is_string()) return invalid_argument("must be a JSON array of strings");
+    out.emplace_back(to_view(entry.get_string()));
+  }
+  return {};
+}
+
+Status store_cert_reqs(Options& options, const std::string& value) {
+  if (value != "0" && value != "2") return unsupported("can be 0 (none) or 2 (required)");
+  options.http.ssl_require_client_cert = value == "2";
+  return {};
+}
+
+Status store_header_limit(Options& options, const std::string& value) {
+  int64_t bytes = 0;
+  OCTAVO_TRY(parse_option(value, bytes));
+  if (bytes < 1024 || bytes > (64 << 20)) return invalid_argument("must lie in 1K..64M");
+  options.http.limits.header_bytes = static_cast<uint32_t>(bytes);
+  return {};
+}
+
+Status store_body_limit(Options& options, const std::string& value) {
+  int64_t bytes = 0;
+  OCTAVO_TRY(parse_option(value, bytes));
+  if (bytes < 1024) return invalid_argument("must be at least 1K");
+  options.http.limits.body_bytes = static_cast<uint64_t>(bytes);
+  return {};
+}
+
+Status store_hidden_metrics(Options& options, const std::string&) {
+  options.server.show_hidden_metrics = true;
+  return {};
+}
+
+}  // namespace octavo::cli

@@ -1,0 +1,266 @@
+#include "cli/serve_flags.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "base/format.h"
+#include "cli/config_file.h"
+#include "cli/message.h"
+
+namespace octavo::cli {
+namespace {
+
+// A flag as it was written: what it names, and what stands in it.
+struct FlagUse {
+  const ServeFlag* flag = nullptr;
+  bool negated = false;                     // --no-x
+  std::string member;                       // of --x.member
+  std::optional<std::string> inline_value;  // of --x=value
+};
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+const ServeFlag* find_flag(std::string_view name) {
+  for (const FlagGroup& group : serve_flags()) {
+    for (const ServeFlag& flag : group.flags) {
+      if (flag.name == name || (!flag.alias.empty() && flag.alias == name)) return &flag;
+    }
+  }
+  return nullptr;
+}
+
+Status unknown_flag(std::string_view name) {
+  const ServeFlag* nearest = nullptr;
+  size_t least = 4;  // more changes than that are another word
+  for (const FlagGroup& group : serve_flags()) {
+    for (const ServeFlag& flag : group.flags) {
+      const size_t distance = edit_distance(name, flag.name);
+      if (distance >= least) continue;
+      least = distance;
+      nearest = &flag;
+    }
+  }
+  return invalid_argument(
+      format("unknown flag {}{}", name,
+             nearest == nullptr ? "" : format("; did you mean {}?", nearest->name)));
+}
+
+Result<FlagUse> parse_name(const std::string& argument) {
+  FlagUse use;
+  const size_t equals = argument.find('=');
+  std::string name = argument.substr(0, equals);
+  if (equals != std::string::npos) use.inline_value = argument.substr(equals + 1);
+  const size_t dot = name.find('.');
+  if (dot != std::string::npos) {
+    use.member = name.substr(dot + 1);
+    name.resize(dot);
+  }
+  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  use.flag = find_flag(name);
+  if (use.flag == nullptr && name.starts_with("--no-")) {
+    use.flag = find_flag("--" + name.substr(5));
+    if (use.flag != nullptr && use.flag->kind != FlagKind::kBool) use.flag = nullptr;
+    use.negated = use.flag != nullptr;
+  }
+  if (use.flag == nullptr) return unknown_flag(name);
+  return use;
+}
+
+bool is_flag(const std::string& argument) {
+  return argument.size() > 1 && argument[0] == '-' && (argument[1] < '0' || argument[1] > '9');
+}
+
+class Parser {
+ public:
+  // `quiet`: for the pass that only looks for --config.
+  Status apply(const FlagUse& use, const std::vector<std::string>& values) {
+    const ServeFlag& flag = *use.flag;
+    const bool is_off = flag.kind == FlagKind::kBool
+                            ? values[0] == "false"
+                            : values.size() == 1 && values[0] == flag.value_name;
+    if (flag.support == FlagSupport::kRefused) {
+      if (is_off) return {};
+      return unsupported(format("{} is not supported: {}", flag.name, flag.help));
+    }
+    if (flag.support == FlagSupport::kNoEffect) {
+      print_hint(format("warning: {} has no effect{}{}", flag.name, flag.help.empty() ? "" : ": ",
+                        flag.help));
+      return {};
+    }
+    if (flag.kind == FlagKind::kList) forget_list(flag);
+    for (const std::string& value : values) {
+      const Status status = flag.apply(options, member_value(use, value));
+      if (status.ok()) continue;
+      return {status.code(), format("{} {}: {}", flag.name, value, status.message())};
+    }
+    return {};
+  }
+
+  ServeOptions options;
+
+ private:
+  static std::string member_value(const FlagUse& use, const std::string& value) {
+    if (use.member.empty()) return value;
+    auto parsed = parse_json(value, "");
+    return dump_json(JsonObject{{use.member, parsed.ok() ? std::move(*parsed) : Json(value)}});
+  }
+
+  // A list that is given replaces what --config had; given twice, it grows.
+  void forget_list(const ServeFlag& flag) {
+    if (!from_config || std::find(grown.begin(), grown.end(), &flag) != grown.end()) return;
+    grown.push_back(&flag);
+    if (flag.name == "--served-model-name") options.server.served_model_names.clear();
+    if (flag.name == "--api-key") options.server.api_keys.clear();
+  }
+
+ public:
+  bool from_config = false;  // that file has been read
+  std::vector<const ServeFlag*> grown;
+};
+
+Status apply_config_file(Parser& parser, const std::string& path) {
+  const ConfigEntries entries = OCTAVO_TRY(read_config_file(path));
+  for (const auto& [key, values] : entries) {
+    const auto use = parse_name("--" + key);
+    if (!use.ok()) return invalid_argument(format("{}: {}", path, use.status().message()));
+    if (values.empty()) continue;
+    if (use->flag->kind == FlagKind::kBool && values[0] != "true" && values[0] != "false") {
+      return invalid_argument(format("{}: {} must be true or false", path, key));
+    }
+    if (use->flag->kind != FlagKind::kList && values.size() != 1) {
+      return invalid_argument(format("{}: {} takes one value", path, key));
+    }
+    OCTAVO_TRY(parser.apply(*use, values));
+  }
+  parser.from_config = true;
+  return {};
+}
+
+// A flag and its values, from position `i` on, which is moved behind them.
+Result<std::vector<std::string>> take_values(const FlagUse& use,
+                                             const std::vector<std::string>& arguments, size_t& i) {
+  const ServeFlag& flag = *use.flag;
+  std::vector<std::string> values;
+  if (flag.kind == FlagKind::kBool) {
+    values.push_back(use.inline_value.value_or(use.negated ? "false" : "true"));
+    return values;
+  }
+  if (use.inline_value) {
+    values.push_back(*use.inline_value);
+    return values;
+  }
+  const size_t most = flag.kind == FlagKind::kList ? arguments.size() : 1;
+  while (values.size() < most && i < arguments.size() && !is_flag(arguments[i])) {
+    values.push_back(arguments[i++]);
+  }
+  if (values.empty()) return invalid_argument(format("{} needs a value", flag.name));
+  return values;
+}
+
+std::string flag_title(const ServeFlag& flag) {
+  std::string title(flag.name);
+  if (!flag.alias.empty()) title = format("{}, {}", flag.alias, flag.name);
+  if (flag.kind == FlagKind::kBool) return title;
+  const bool shows_value = flag.support != FlagSupport::kRefused && !flag.value_name.empty();
+  title += ' ';
+  title += shows_value ? flag.value_name : std::string_view("VALUE");
+  if (flag.kind == FlagKind::kList) title += " …";
+  return title;
+}
+
+std::string flag_help(const ServeFlag& flag) {
+  if (flag.support == FlagSupport::kWorks) return std::string(flag.help);
+  const std::string why = flag.help.empty() ? "" : format(": {}", flag.help);
+  return (flag.support == FlagSupport::kNoEffect ? "no effect" : "not supported") + why;
+}
+
+}  // namespace
+
+Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments) {
+  struct Given {
+    FlagUse use;
+    std::vector<std::string> values;
+  };
+  std::vector<Given> given;
+  std::optional<std::string> model;
+  std::string config_file;
+  for (size_t i = 0; i < arguments.size();) {
+    const std::string& argument = arguments[i++];
+    if (!is_flag(argument)) {
+      if (model) return invalid_argument(format("one MODEL, not also '{}'", argument));
+      model = argument;
+      continue;
+    }
+    FlagUse use = OCTAVO_TRY(parse_name(argument));
+    auto values = OCTAVO_TRY(take_values(use, arguments, i));
+    if (use.flag->name == "--config") config_file = values[0];
+    given.push_back({std::move(use), std::move(values)});
+  }
+  Parser parser;
+  const std::string key = env_string("VLLM_API_KEY");
+  if (!config_file.empty()) OCTAVO_TRY(apply_config_file(parser, config_file));
+  for (const Given& one : given) OCTAVO_TRY(parser.apply(one.use, one.values));
+  if (model) parser.options.model = *model;
+  if (parser.options.model.empty()) return invalid_argument("MODEL is missing");
+  if (!key.empty() && parser.options.server.api_keys.empty()) {
+    parser.options.server.api_keys.push_back(key);
+  }
+  return std::move(parser.options);
+}
+
+std::string serve_help() {
+  std::string text =
+      "Serve a model over HTTP, with the API of vLLM and OpenAI.\n"
+      "Usage: octavo serve MODEL [FLAGS]\n\n"
+      "Examples:\n"
+      "  octavo serve smollm2\n"
+      "  octavo serve model.gguf --port 8080 --served-model-name llama --api-key secret\n"
+      "  octavo serve ./Llama-3.2-1B-Instruct --max-model-len 8k --max-num-seqs 64\n"
+      "  octavo serve --config serve.yaml\n\n"
+      "--x VALUE and --x=VALUE are the same, and so are --x_y and --x-y; --no-x turns a switch "
+      "off.\nFlags of vLLM that are not listed here under what works are at the end of each "
+      "group.\n";
+  for (const FlagGroup& group : serve_flags()) {
+    text += format("\n{}:\n", group.title);
+    for (const ServeFlag& flag : group.flags) {
+      text += format("  {:<38} {}\n", flag_title(flag), flag_help(flag));
+    }
+  }
+  return text;
+}
+
+std::string serve_flags_markdown() {
+  std::string text =
+      "# Flags of `octavo serve`\n\n"
+      "Made from the table in `src/cli/serve_flag_table.cpp` by `octavo serve --help-markdown`; a\n"
+      "test compares the two. Flags are spelled as vLLM spells them. A flag that is not supported\n"
+      "is an error at start, unless it is given the value that turns it off; one without effect "
+      "is\n"
+      "a warning.\n";
+  for (const FlagGroup& group : serve_flags()) {
+    text += format("\n## {}\n\n| flag | |\n|---|---|\n", group.title);
+    for (const ServeFlag& flag : group.flags) {
+      std::string title = flag_title(flag);
+      for (size_t at = 0; (at = title.find('|', at)) != std::string::npos; at += 2) {
+        title.insert(at, "\\");
+      }
+      text += format("| `{}` | {} |\n", title, flag_help(flag));
+    }
+  }
+  return text;
+}
+
+}  // namespace octavo::cli

@@ -1,0 +1,56 @@
+// The flags of `octavo serve`: one table of all that vLLM's users have in their scripts. Each
+// works, or is accepted with a warning that it has no effect, or is refused with what to use
+// instead.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/serve_options.h"
+#include "octavo/status.h"
+
+namespace octavo::cli {
+
+enum class FlagKind {
+  kBool,   // --x, --no-x
+  kValue,  // --x VALUE
+  kList,   // --x VALUE VALUE …
+};
+
+enum class FlagSupport {
+  kWorks,
+  kNoEffect,  // accepted with a warning
+  kRefused,   // unless it is given the value that means "off"
+};
+
+struct ServeFlag {
+  std::string_view name;   // "--max-num-seqs"
+  std::string_view alias;  // "-q", or ""
+  FlagKind kind;
+  FlagSupport support;
+  std::string_view value_name;  // of a refused flag: the value that means "off"
+  std::string_view help;        // why, where it does not work
+  // Sets the option; called for each value of a list. Booleans are "true" and "false".
+  Status (*apply)(ServeOptions& options, const std::string& value);
+};
+
+struct FlagGroup {
+  std::string_view title;
+  std::span<const ServeFlag> flags;
+};
+
+// In the order of --help.
+std::span<const FlagGroup> serve_flags();
+
+// Reads the arguments after `serve`, and first the file that --config names. Warnings are printed;
+// errors name the flag.
+Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments);
+
+std::string serve_help();
+
+// docs/flags.md.
+std::string serve_flags_markdown();
+
+}  // namespace octavo::cli

@@ -1,0 +1,108 @@
+#include "server/app.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "server/openai/error.h"
+#include "server/routes.h"
+
+namespace octavo::server {
+namespace {
+
+constexpr size_t kMaxQueuedTasks = 1024;
+// A step that takes longer is taken for a hang: /health says so.
+constexpr double kHungStepS = 120;
+
+int num_workers() {
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U));
+}
+
+void run_handler(App& app, const Route& route, const std::shared_ptr<Exchange>& exchange) {
+  try {
+    route.handler(app, exchange);
+  } catch (const std::exception& error) {
+    log_warning("{} {} failed: {}", exchange->request().method, exchange->request().path,
+                error.what());
+    exchange->send(error_response(internal_error("the server failed at this request")));
+  }
+}
+
+}  // namespace
+
+App::App(AsyncEngine& engine, ServerConfig config)
+    : engine_(engine),
+      config_(std::move(config)),
+      metrics_(config_.served_model_names.at(0), engine.info().max_model_len,
+               config_.show_hidden_metrics),
+      tasks_(num_workers(), kMaxQueuedTasks) {}
+
+void App::handle(const std::shared_ptr<Exchange>& exchange) {
+  const auto answer = std::make_shared<RoutedExchange>(*this, exchange);
+  const Route* route = answer->find_route();
+  if (route == nullptr) return;  // answered
+  if (!route->is_slow) return run_handler(*this, *route, answer);
+  if (!tasks_.push([this, route, answer] { run_handler(*this, *route, answer); })) {
+    answer->send(error_response(resource_exhausted("the server is overloaded: try again later")));
+  }
+}
+
+Result<const Tokenizer*> App::tokenizer() const {
+  if (engine_.tokenizer() != nullptr) return engine_.tokenizer();
+  return invalid_argument("this model has no tokenizer: send token ids");
+}
+
+Status App::health() const {
+  if (is_draining_) return unavailable("the server is shutting down");
+  const EngineStats stats = engine_.stats();
+  if (!is_paused_ && stats.last_step_age_s > kHungStepS) {
+    return unavailable(
+        format("the engine has not made a step for {:.0f} s", stats.last_step_age_s));
+  }
+  return {};
+}
+
+void App::pause() {
+  is_paused_ = true;
+  engine_.pause();
+}
+
+void App::resume() {
+  engine_.resume();
+  is_paused_ = false;
+}
+
+void App::add_running(const std::string& id, const std::vector<RequestId>& engine_ids) {
+  const std::lock_guard lock(mutex_);
+  running_.emplace(engine_ids.at(0), Running{id, engine_ids});
+}
+
+void App::remove_running(const std::vector<RequestId>& engine_ids) {
+  const std::lock_guard lock(mutex_);
+  if (!engine_ids.empty()) running_.erase(engine_ids[0]);
+}
+
+void App::abort(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [first, running] : running_) {
+    if (running.id != id) continue;
+    for (const RequestId engine_id : running.engine_ids) engine_.cancel(engine_id);
+  }
+}
+
+void App::abort_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [first, running] : running_) {
+    for (const RequestId engine_id : running.engine_ids) engine_.cancel(engine_id);
+  }
+}
+
+int64_t App::num_running() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(running_.size());
+}
+
+}  // namespace octavo::server

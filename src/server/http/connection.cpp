@@ -1,0 +1,310 @@
+#include "server/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+
+#include "base/format.h"
+#include "base/log.h"
+
+namespace octavo::server {
+namespace {
+
+constexpr size_t kReadBytes = 16 << 10;
+// Of further requests while one is answered. Reading stops there: that the client has left is then
+// seen only when something is sent.
+constexpr size_t kMaxPipelinedBytes = 64 << 10;
+// How long a client may take to read an error that was sent before its request was read.
+constexpr double kLingerS = 2;
+
+}  // namespace
+
+// The handler's side. It outlives the connection where the handler keeps it.
+class Connection::ExchangeImpl final : public Exchange,
+                                       public std::enable_shared_from_this<ExchangeImpl> {
+ public:
+  ExchangeImpl(HttpRequest request, const std::shared_ptr<Connection>& connection)
+      : request_(std::move(request)),
+        executor_(connection->transport_->executor()),
+        connection_(connection) {}
+
+  const HttpRequest& request() const override { return request_; }
+
+  void post(std::function<void()> task) override {
+    boost::asio::post(executor_, [self = shared_from_this(), task = std::move(task)] { task(); });
+  }
+
+  void on_gone(std::function<void()> callback) override {
+    post([this, callback = std::move(callback)] {
+      if (gone_) {
+        callback();
+      } else if (!complete_) {
+        callback_ = callback;
+      }
+    });
+  }
+
+  void send(HttpResponse response) override {
+    answer(
+        [response = std::move(response)](Connection& c) mutable { c.send(std::move(response)); });
+  }
+  void begin(HttpResponse head) override {
+    answer([head = std::move(head)](Connection& c) mutable { c.begin(std::move(head)); });
+  }
+  void write(std::string data) override {
+    answer([data = std::move(data)](Connection& c) { c.write(data); });
+  }
+  void end() override {
+    answer([](Connection& c) { c.end(); });
+  }
+
+  // What follows is of the connection, on its executor.
+  void set_complete() {
+    complete_ = true;
+    callback_ = nullptr;
+  }
+  void set_gone() {
+    gone_ = true;
+    if (const auto callback = std::exchange(callback_, nullptr)) callback();
+  }
+
+ private:
+  template <typename Fn>
+  void answer(Fn fn) {
+    boost::asio::dispatch(executor_, [self = shared_from_this(), fn = std::move(fn)]() mutable {
+      const auto connection = self->connection_.lock();
+      if (connection && !self->gone_ && !self->complete_) fn(*connection);
+    });
+  }
+
+  const HttpRequest request_;
+  boost::asio::any_io_executor executor_;
+  std::weak_ptr<Connection> connection_;
+  std::function<void()> callback_;
+  bool complete_ = false;
+  bool gone_ = false;
+};
+
+Connection::Connection(std::unique_ptr<Transport> transport, ConnectionContext& context)
+    : transport_(std::move(transport)),
+      context_(context),
+      timer_(transport_->executor()),
+      chunk_(kReadBytes, '\0') {
+  ++context_.num_connections;
+}
+
+Connection::~Connection() {
+  --context_.num_connections;
+}
+
+void Connection::start() {
+  boost::asio::dispatch(transport_->executor(), [self = shared_from_this()] {
+    self->limit_time(self->context_.options.receive_timeout_s, "the handshake");
+    self->transport_->handshake([self](boost::system::error_code error, size_t) {
+      if (error) return self->close();
+      self->parser_ = std::make_unique<RequestParser>(self->context_.options.limits);
+      self->limit_time(self->context_.options.idle_timeout_s, "idle");
+      self->read();
+    });
+  });
+}
+
+void Connection::close_if_idle() {
+  boost::asio::post(transport_->executor(), [self = shared_from_this()] {
+    if (self->exchange_ || self->is_receiving_ || self->is_sending_) {
+      self->last_exchange_ = true;
+    } else {
+      self->close();
+    }
+  });
+}
+
+void Connection::close_soon() {
+  boost::asio::post(transport_->executor(), [self = shared_from_this()] { self->close(); });
+}
+
+// --- reading ------------------------------------------------------------------------------------
+
+// Goes on while an exchange is answered: that is how a client that leaves is noticed.
+void Connection::read() {
+  const size_t most = std::max<size_t>(kMaxPipelinedBytes, context_.options.limits.header_bytes);
+  if (closed_ || is_reading_ || received_.size() >= most) return;
+  is_reading_ = true;
+  transport_->read_some(boost::asio::buffer(chunk_),
+                        [self = shared_from_this()](boost::system::error_code error, size_t count) {
+                          self->is_reading_ = false;
+                          if (error) return self->close();
+                          if (self->lingering_) return self->read();
+                          self->received_.append(self->chunk_.data(), count);
+                          self->on_bytes();
+                        });
+}
+
+void Connection::on_bytes() {
+  if (!exchange_ && !last_exchange_) parse();
+  read();
+}
+
+void Connection::parse() {
+  if (received_.empty() || closed_) return;
+  if (!is_receiving_) {
+    is_receiving_ = true;
+    limit_time(context_.options.receive_timeout_s, "receiving a request");
+  }
+  const auto used = parser_->feed(received_);
+  if (!used.ok()) return refuse(parser_->error_status(), used.status().message());
+  received_.erase(0, *used);
+  if (parser_->done()) return begin_exchange();
+  // The parser needs a header whole; what it leaves unread is part of one and has its limit.
+  if (received_.size() >= context_.options.limits.header_bytes) {
+    return refuse(431, "the headers are larger than the server takes");
+  }
+  if (parser_->header_done() && !continue_sent_ && parser_->expects_continue()) {
+    continue_sent_ = true;
+    queue("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+}
+
+void Connection::begin_exchange() {
+  HttpRequest request = parser_->take();
+  parser_ = std::make_unique<RequestParser>(context_.options.limits);
+  is_receiving_ = false;
+  continue_sent_ = false;
+  timer_.cancel();
+  last_exchange_ = last_exchange_ || !request.keep_alive;
+  head_only_ = request.method == "HEAD";
+  chunked_ = !request.is_http_1_0;
+  ++context_.num_exchanges;
+  exchange_ = std::make_shared<ExchangeImpl>(std::move(request), shared_from_this());
+  context_.handler(exchange_);
+}
+
+// An error before there is an exchange. What the client still sends is read and dropped for a
+// while: closing at once would make it lose the answer.
+void Connection::refuse(int status, const std::string& message) {
+  std::string body =
+      format(R"({{"error":{{"message":"{}","type":"BadRequestError","param":null,"code":{}}}}})",
+             message, status);
+  last_exchange_ = true;
+  received_.clear();
+  queue(response_head(status, {{"Content-Type", "application/json"},
+                               {"Content-Length", format("{}", body.size())},
+                               {"Connection", "close"}}));
+  queue(body);
+}
+
+// --- answering ----------------------------------------------------------------------------------
+
+void Connection::send(HttpResponse response) {
+  last_exchange_ = last_exchange_ || context_.draining;
+  if (response.status != 204) {
+    response.headers.emplace_back("Content-Length", format("{}", response.body.size()));
+  }
+  if (last_exchange_) response.headers.emplace_back("Connection", "close");
+  unsent_ += response_head(response.status, response.headers);
+  if (!head_only_) unsent_ += response.body;
+  exchange_ended();
+}
+
+void Connection::begin(HttpResponse head) {
+  last_exchange_ = last_exchange_ || context_.draining || !chunked_;
+  if (chunked_) head.headers.emplace_back("Transfer-Encoding", "chunked");
+  if (last_exchange_) head.headers.emplace_back("Connection", "close");
+  queue(response_head(head.status, head.headers));
+}
+
+void Connection::write(std::string_view data) {
+  if (head_only_) return;
+  if (unsent_.size() + sending_.size() - num_sent_ + data.size() >
+      context_.options.max_unsent_bytes) {
+    log_warning("a client reads too slowly: disconnected with {} bytes unsent",
+                unsent_.size() + sending_.size() - num_sent_);
+    return close();
+  }
+  queue(chunked_ ? to_chunk(data) : std::string(data));
+}
+
+void Connection::end() {
+  if (chunked_ && !head_only_) unsent_ += "0\r\n\r\n";
+  exchange_ended();
+}
+
+void Connection::exchange_ended() {
+  exchange_->set_complete();
+  exchange_.reset();
+  --context_.num_exchanges;
+  flush();
+  if (!is_sending_) flushed();
+  // Not at once: a handler may be on the stack, and a long pipeline would nest.
+  boost::asio::post(transport_->executor(), [self = shared_from_this()] { self->on_bytes(); });
+}
+
+// --- sending ------------------------------------------------------------------------------------
+
+void Connection::queue(std::string_view bytes) {
+  unsent_ += bytes;
+  flush();
+}
+
+void Connection::flush() {
+  if (closed_ || is_sending_) return;
+  if (num_sent_ == sending_.size()) {
+    sending_.clear();
+    num_sent_ = 0;
+    std::swap(sending_, unsent_);
+  }
+  if (sending_.empty()) return;
+  is_sending_ = true;
+  limit_time(context_.options.send_timeout_s, "sending");
+  transport_->write_some(
+      boost::asio::buffer(sending_.data() + num_sent_, sending_.size() - num_sent_),
+      [self = shared_from_this()](boost::system::error_code error, size_t count) {
+        self->is_sending_ = false;
+        if (error) return self->close();
+        self->num_sent_ += count;
+        self->flush();
+        if (!self->is_sending_) self->flushed();
+      });
+}
+
+// Nothing is left to send.
+void Connection::flushed() {
+  if (closed_) return;
+  timer_.cancel();
+  if (exchange_) return;
+  if (is_receiving_ && !last_exchange_) {
+    return limit_time(context_.options.receive_timeout_s, "receiving a request");
+  }
+  if (!last_exchange_) return limit_time(context_.options.idle_timeout_s, "idle");
+  if (lingering_) return;
+  lingering_ = true;
+  received_.clear();
+  transport_->shutdown_send();
+  limit_time(kLingerS, "closing");
+  read();
+}
+
+void Connection::limit_time(double seconds, const char* what) {
+  timer_.expires_after(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+  timer_.async_wait([self = shared_from_this(), what](boost::system::error_code error) {
+    const bool stale = self->timer_.expiry() > std::chrono::steady_clock::now();
+    if (error || stale || self->closed_) return;
+    log_debug("a connection is closed: too long in '{}'", what);
+    self->close();
+  });
+}
+
+void Connection::close() {
+  if (closed_) return;
+  closed_ = true;
+  timer_.cancel();
+  transport_->close();
+  if (exchange_) {
+    --context_.num_exchanges;
+    const auto exchange = std::exchange(exchange_, nullptr);
+    exchange->set_gone();
+  }
+}
+
+}  // namespace octavo::server

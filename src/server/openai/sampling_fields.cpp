@@ -1,0 +1,198 @@
+#include "server/openai/sampling_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+#include "base/format.h"
+
+namespace octavo::server {
+namespace {
+
+struct RefusedField {
+  std::string_view name;
+  std::string_view why;
+};
+
+// A value other than null, false, an empty string, array or object asks for the feature.
+constexpr RefusedField kRefusedFields[] = {
+    {"use_beam_search", "is not supported: octavo samples"},
+    {"include_stop_str_in_output", "is not supported: answers end before the stop string"},
+    {"logprob_token_ids", "is not supported: use logprobs"},
+    {"structured_outputs", "is not supported yet: answers cannot be constrained"},
+    {"guided_json", "is not supported yet: answers cannot be constrained"},
+    {"guided_regex", "is not supported yet: answers cannot be constrained"},
+    {"guided_choice", "is not supported yet: answers cannot be constrained"},
+    {"guided_grammar", "is not supported yet: answers cannot be constrained"},
+    {"guided_decoding_backend", "is not supported yet: answers cannot be constrained"},
+    {"kv_transfer_params", "is not supported: keys and values are not transferred"},
+    {"vllm_xargs", "is not supported: there are no custom samplers"},
+    {"repetition_detection", "is not supported"},
+    {"thinking_token_budget", "is not supported"},
+    {"prompt_embeds", "is not supported: send text or token ids"},
+    {"mm_processor_kwargs", "is not supported: models take text only"},
+};
+
+// Known, and without an effect here.
+constexpr std::string_view kFieldsWithoutEffect[] = {"user",
+                                                     "session_id",
+                                                     "metadata",
+                                                     "store",
+                                                     "service_tier",
+                                                     "safety_identifier",
+                                                     "prompt_cache_key",
+                                                     "best_of",
+                                                     "length_penalty",
+                                                     "spaces_between_special_tokens"};
+
+bool asks_for_something(const Json& value) {
+  if (value.is_bool()) return value.get_bool();
+  if (value.is_string()) return !value.get_string().empty();
+  if (value.is_array()) return !value.get_array().empty();
+  if (value.is_object()) return !value.get_object().empty();
+  return true;
+}
+
+void refuse_unsupported(Fields& fields) {
+  for (const RefusedField& field : kRefusedFields) {
+    const Json* value = fields.find(field.name);
+    if (value != nullptr && asks_for_something(*value)) {
+      fields.fail(unsupported(format("{} {}", field.name, field.why)));
+    }
+  }
+  for (const std::string_view name : kFieldsWithoutEffect) fields.find(name);
+  const JsonObject* response_format = fields.read_object("response_format");
+  if (response_format == nullptr) return;
+  Fields inner(*response_format, "response_format.");
+  std::string type;
+  inner.read("type", type);
+  if (!inner.status().ok()) return fields.fail(inner.status());
+  if (type != "text") {
+    fields.fail(unsupported(format(
+        "response_format.type '{}' is not supported yet: answers cannot be constrained", type)));
+  }
+}
+
+void read_logit_bias(Fields& fields, std::vector<LogitBias>& biases) {
+  const JsonObject* object = fields.read_object("logit_bias");
+  if (object == nullptr) return;
+  for (const auto& entry : *object) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    LogitBias bias;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), bias.token_id);
+    if (error != std::errc() || end != key.data() + key.size() || !entry.value().is_number()) {
+      return fields.fail("logit_bias", "must map token ids to numbers");
+    }
+    const double value = entry.value().to_number<double>();
+    bias.bias = static_cast<float>(std::clamp(value, -100.0, 100.0));
+    biases.push_back(bias);
+  }
+}
+
+// Request before generation_config.json before the API's own default, which `params` holds.
+void read_numbers(Fields& fields, SamplingParams& params) {
+  fields.read("temperature", params.temperature);
+  fields.read("top_p", params.top_p);
+  fields.read("top_k", params.top_k);
+  fields.read("min_p", params.min_p);
+  fields.read("repetition_penalty", params.repetition_penalty);
+  fields.read("presence_penalty", params.presence_penalty);
+  fields.read("frequency_penalty", params.frequency_penalty);
+}
+
+void read_sampling(Fields& fields, const ServerConfig& config, SamplingParams& params) {
+  Fields defaults(config.default_sampling);
+  read_numbers(defaults, params);
+  read_numbers(fields, params);
+  std::optional<int64_t> seed;
+  fields.read("seed", seed);
+  if (seed) params.seed = static_cast<uint64_t>(*seed);
+  read_logit_bias(fields, params.logit_bias);
+  fields.read("bad_words", params.bad_words);
+  fields.read("allowed_token_ids", params.allowed_token_ids);
+  fields.read("stop", params.stop);
+  fields.read("stop_token_ids", params.stop_token_ids);
+  fields.read("ignore_eos", params.ignore_eos);
+  fields.read("min_tokens", params.min_tokens);
+  fields.read("prompt_logprobs", params.prompt_logprobs);
+  if (params.prompt_logprobs && *params.prompt_logprobs > config.max_logprobs) {
+    fields.fail("prompt_logprobs", format("must be at most {}", config.max_logprobs));
+  }
+}
+
+void read_stream(Fields& fields, const ServerConfig& config, GenerationOptions& options) {
+  fields.read("stream", options.stream);
+  options.include_usage = options.stream && config.enable_force_include_usage;
+  if (const JsonObject* object = fields.read_object("stream_options")) {
+    if (!options.stream) fields.fail("stream_options", "is allowed only with stream");
+    Fields inner(*object, "stream_options.");
+    inner.read("include_usage", options.include_usage);
+    inner.read("continuous_usage_stats", options.continuous_usage_stats);
+    if (!inner.status().ok()) fields.fail(inner.status());
+    options.continuous_usage_stats = options.continuous_usage_stats && options.include_usage;
+  }
+  if (options.stream && options.request.sampling.prompt_logprobs) {
+    fields.fail("prompt_logprobs", "is not available with stream");
+  }
+}
+
+}  // namespace
+
+GenerationOptions read_generation_options(Fields& fields, const ServerConfig& config) {
+  GenerationOptions options;
+  EngineRequest& request = options.request;
+  refuse_unsupported(fields);
+  read_sampling(fields, config, request.sampling);
+  read_stream(fields, config, options);
+  fields.read("n", request.n);
+  fields.read("priority", request.priority);
+  fields.read("cache_salt", request.cache_salt);
+  bool skip_special_tokens = true;
+  fields.read("skip_special_tokens", skip_special_tokens);
+  request.show_special_tokens = !skip_special_tokens;
+  options.return_tokens_as_token_ids = config.return_tokens_as_token_ids;
+  fields.read("return_tokens_as_token_ids", options.return_tokens_as_token_ids);
+  fields.read("return_token_ids", options.return_token_ids);
+  fields.read("truncate_prompt_tokens", options.truncate_prompt_tokens);
+  if (options.truncate_prompt_tokens && *options.truncate_prompt_tokens < -1) {
+    fields.fail("truncate_prompt_tokens", "must be -1 or more");
+  }
+  std::string side = "left";
+  fields.read("truncation_side", side);
+  if (side != "left") {
+    fields.fail(unsupported("truncation_side can only be 'left': the prompt's end is kept"));
+  }
+  fields.read("request_id", options.request_id);
+  request.output_kind = options.stream ? OutputKind::kDelta : OutputKind::kFinalOnly;
+  return options;
+}
+
+Status cut_prompt(std::vector<TokenId>& token_ids, const GenerationOptions& options,
+                  int64_t max_model_len) {
+  if (options.truncate_prompt_tokens) {
+    const int64_t limit = *options.truncate_prompt_tokens;
+    if (limit > max_model_len) {
+      return invalid_argument(format("truncate_prompt_tokens is {}, but the context has {} tokens",
+                                     limit, max_model_len));
+    }
+    const int64_t most = limit >= 0 ? limit : max_model_len - 1;
+    const auto length = static_cast<int64_t>(token_ids.size());
+    if (length > most) token_ids.erase(token_ids.begin(), token_ids.end() - most);
+  }
+  const auto length = static_cast<int64_t>(token_ids.size());
+  if (length < max_model_len) return {};
+  return invalid_argument(
+      format("This model's maximum context length is {} tokens. However, your request has {} input "
+             "tokens. Please reduce the length of the input messages.",
+             max_model_len, length));
+}
+
+Status check_model(Fields& fields, const ServerConfig& config) {
+  std::string model;
+  fields.read("model", model);
+  const auto& names = config.served_model_names;
+  if (model.empty() || std::find(names.begin(), names.end(), model) != names.end()) return {};
+  return not_found(format("The model `{}` does not exist.", model));
+}
+
+}  // namespace octavo::server

@@ -1,0 +1,190 @@
+#include "server/serving_metrics.h"
+
+#include <array>
+#include <utility>
+
+#include "base/format.h"
+
+namespace octavo::server {
+namespace {
+
+const std::vector<double> kFirstTokenBounds{.001, .005, .01, .02, .04, .06, .08, .1,
+                                            .25,  .5,   .75, 1,   2.5, 5,   7.5, 10,
+                                            20,   40,   80,  160, 640, 2560};
+const std::vector<double> kTokenBounds{.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                                       .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+const std::vector<double> kRequestBounds{.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
+                                         30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const std::vector<double> kAnswersBounds{1, 2, 5, 10, 20};
+const std::vector<double> kPreemptionBounds{1, 2, 3, 4, 5, 10, 20};
+
+constexpr const char* kFinishedReasons[] = {"stop", "length", "abort", "error"};
+
+void write_value(std::string& out, std::string_view name, std::string_view type,
+                 std::string_view help, std::string_view labels, double value) {
+  write_metric_head(out, name, type, help);
+  write_sample(out, name, labels, value);
+}
+
+}  // namespace
+
+ServingMetrics::ServingMetrics(std::string model_name, int64_t max_model_len, bool show_hidden)
+    : labels_(metric_labels(std::array<std::pair<std::string_view, std::string_view>, 2>{
+          {{"engine", "0"}, {"model_name", model_name}}})),
+      show_hidden_(show_hidden),
+      prompt_tokens_(one_two_five_bounds(static_cast<double>(max_model_len))),
+      generation_tokens_(prompt_tokens_),
+      max_generation_tokens_(prompt_tokens_),
+      max_tokens_(prompt_tokens_),
+      prefill_computed_(prompt_tokens_),
+      n_(kAnswersBounds),
+      preemptions_(kPreemptionBounds),
+      ttft_(kFirstTokenBounds),
+      itl_(kTokenBounds),
+      tpot_(kTokenBounds),
+      e2e_(kRequestBounds),
+      queue_(kRequestBounds),
+      inference_(kRequestBounds),
+      prefill_(kRequestBounds),
+      decode_(kRequestBounds) {
+  for (const char* reason : kFinishedReasons) finished_[reason] = 0;
+}
+
+void ServingMetrics::observe_inter_token_latency(double seconds, int64_t times) {
+  const std::lock_guard lock(mutex_);
+  itl_.observe(seconds, times);
+}
+
+void ServingMetrics::observe_finished(const FinishedRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const RequestMetrics& metrics = request.metrics;
+  ++finished_[request.finished_reason];
+  prompt_tokens_.observe(static_cast<double>(request.usage.prompt_tokens));
+  generation_tokens_.observe(static_cast<double>(request.usage.completion_tokens));
+  max_generation_tokens_.observe(static_cast<double>(request.max_num_generation_tokens));
+  if (request.max_tokens) max_tokens_.observe(static_cast<double>(*request.max_tokens));
+  prefill_computed_.observe(
+      static_cast<double>(request.usage.prompt_tokens - request.usage.cached_tokens));
+  n_.observe(request.n);
+  preemptions_.observe(static_cast<double>(metrics.num_preemptions));
+  e2e_.observe(request.e2e_s);
+  queue_.observe(metrics.queued_s);
+  inference_.observe(metrics.prefill_s + metrics.decode_s);
+  prefill_.observe(metrics.prefill_s);
+  decode_.observe(metrics.decode_s);
+  if (!request.has_first_token) return;
+  ttft_.observe(request.before_submit_s + metrics.queued_s + metrics.prefill_s);
+  if (request.max_num_generation_tokens > 1) {
+    tpot_.observe(metrics.decode_s / static_cast<double>(request.max_num_generation_tokens - 1));
+  }
+}
+
+void ServingMetrics::observe_http(const std::string& handler, const std::string& method,
+                                  int status) {
+  const std::lock_guard lock(mutex_);
+  ++http_[{handler, method, status / 100}];
+}
+
+void ServingMetrics::write_gauges(std::string& out, const EngineStats& stats,
+                                  const EngineConfig& config) const {
+  const auto gauge = [&](std::string_view name, std::string_view help, double value) {
+    write_value(out, name, "gauge", help, labels_, value);
+  };
+  const double usage = stats.num_blocks > 0 ? static_cast<double>(stats.num_used_blocks) /
+                                                  static_cast<double>(stats.num_blocks)
+                                            : 0;
+  gauge("vllm:num_requests_running", "Requests in the batch.",
+        static_cast<double>(stats.num_requests_running));
+  gauge("vllm:num_requests_waiting", "Requests that wait for blocks or a place in the batch.",
+        static_cast<double>(stats.num_requests_waiting));
+  gauge("vllm:kv_cache_usage_perc", "Share of KV blocks in use; 1 is all of them.", usage);
+  if (show_hidden_) {
+    gauge("vllm:gpu_cache_usage_perc", "Deprecated: vllm:kv_cache_usage_perc.", usage);
+  }
+  const std::string block_size = format("{}", config.block_size);
+  const std::string num_blocks = format("{}", stats.num_blocks);
+  const std::pair<std::string_view, std::string_view> cache_labels[] = {
+      {"engine", "0"},
+      {"block_size", block_size},
+      {"cache_dtype", config.kv_cache_dtype},
+      {"enable_prefix_caching", config.enable_prefix_caching ? "True" : "False"},
+      {"num_gpu_blocks", num_blocks},
+  };
+  write_value(out, "vllm:cache_config_info", "gauge", "How the KV cache is set up.",
+              metric_labels(cache_labels), 1);
+}
+
+void ServingMetrics::write_counters(std::string& out, const EngineStats& stats) const {
+  const auto counter = [&](std::string_view name, std::string_view help, int64_t value) {
+    write_value(out, name, "counter", help, labels_, static_cast<double>(value));
+  };
+  counter("vllm:prompt_tokens_total", "Prompt tokens, computed or cached.", stats.prompt_tokens);
+  counter("vllm:generation_tokens_total", "Generated tokens.", stats.generation_tokens);
+  counter("vllm:num_preemptions_total", "Sequences whose blocks were taken away.",
+          stats.num_preemptions);
+  counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+          stats.prefix_cache_queries);
+  counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+          stats.prefix_cache_hits);
+  counter("vllm:prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.",
+          stats.prefix_cache_hits);
+  counter("vllm:admission_rejections_total", "Requests that were refused.", stats.num_refused);
+  write_metric_head(out, "vllm:request_success_total", "counter", "Requests that have ended.");
+  for (const auto& [reason, count] : finished_) {
+    write_sample(out, "vllm:request_success_total",
+                 format("{},finished_reason=\"{}\"", labels_, reason), static_cast<double>(count));
+  }
+}
+
+void ServingMetrics::write_histograms(std::string& out) const {
+  const auto histogram = [&](std::string_view name, std::string_view help, const Histogram& h) {
+    write_metric_head(out, name, "histogram", help);
+    h.write(out, name, labels_);
+  };
+  histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", prompt_tokens_);
+  histogram("vllm:request_generation_tokens", "Generated tokens of a request.", generation_tokens_);
+  histogram("vllm:request_max_num_generation_tokens", "Tokens of the longest answer.",
+            max_generation_tokens_);
+  histogram("vllm:request_params_max_tokens", "max_tokens of a request.", max_tokens_);
+  histogram("vllm:request_params_n", "n of a request.", n_);
+  histogram("vllm:request_prefill_kv_computed_tokens", "Prompt tokens that were not cached.",
+            prefill_computed_);
+  histogram("vllm:request_num_preemptions", "Preemptions of a request.", preemptions_);
+  histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", ttft_);
+  histogram("vllm:inter_token_latency_seconds", "Between two tokens of an answer.", itl_);
+  if (show_hidden_) {
+    histogram("vllm:time_per_output_token_seconds", "Deprecated: inter_token_latency_seconds.",
+              itl_);
+  }
+  histogram("vllm:request_time_per_output_token_seconds", "Mean of a request's tokens but one.",
+            tpot_);
+  histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e_);
+  histogram("vllm:request_queue_time_seconds", "Waiting for the first step.", queue_);
+  histogram("vllm:request_inference_time_seconds", "Prefill and decode.", inference_);
+  histogram("vllm:request_prefill_time_seconds", "From the first step to the first token.",
+            prefill_);
+  histogram("vllm:request_decode_time_seconds", "From the first token to the last.", decode_);
+}
+
+void ServingMetrics::write_http(std::string& out) const {
+  write_metric_head(out, "http_requests_total", "counter", "HTTP requests by route and status.");
+  for (const auto& [key, count] : http_) {
+    const auto& [handler, method, status] = key;
+    const std::string status_class = format("{}xx", status);
+    const std::pair<std::string_view, std::string_view> labels[] = {
+        {"handler", handler}, {"method", method}, {"status", status_class}};
+    write_sample(out, "http_requests_total", metric_labels(labels), static_cast<double>(count));
+  }
+}
+
+std::string ServingMetrics::text(const EngineStats& stats, const EngineConfig& config) const {
+  const std::lock_guard lock(mutex_);
+  std::string out;
+  write_gauges(out, stats, config);
+  write_counters(out, stats);
+  write_histograms(out);
+  write_http(out);
+  return out;
+}
+
+}  // namespace octavo::server
