@@ -88,10 +88,7 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
 }
 
 int64_t ModelRunner::kv_block_bytes() const {
-  const model::ModelConfig& config = model_->config();
-  const int64_t token_values =
-      2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-  return dtype_bytes(kv_dtype_, limits_.block_size * token_values);
+  return dtype_bytes(kv_dtype_, limits_.block_size * model_->config().kv_values_per_token());
 }
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
