@@ -85,7 +85,6 @@ bool is_flag(const std::string& argument) {
 
 class Parser {
  public:
-  // `quiet`: for the pass that only looks for --config.
   Status apply(const FlagUse& use, const std::vector<std::string>& values) {
     const ServeFlag& flag = *use.flag;
     const bool is_off = flag.kind == FlagKind::kBool
@@ -102,14 +101,17 @@ class Parser {
     }
     if (flag.kind == FlagKind::kList) forget_list(flag);
     for (const std::string& value : values) {
-      const Status status = flag.apply(options, member_value(use, value));
+      const Status status = flag.apply(options_, member_value(use, value));
       if (status.ok()) continue;
       return {status.code(), format("{} {}: {}", flag.name, value, status.message())};
     }
     return {};
   }
 
-  ServeOptions options;
+  // What comes now was given on the command line.
+  void end_of_config() { in_config_ = false; }
+
+  ServeOptions take() { return std::move(options_); }
 
  private:
   static std::string member_value(const FlagUse& use, const std::string& value) {
@@ -118,17 +120,17 @@ class Parser {
     return dump_json(JsonObject{{use.member, parsed.ok() ? std::move(*parsed) : Json(value)}});
   }
 
-  // A list that is given replaces what --config had; given twice, it grows.
+  // A list on the command line replaces what --config had; given there twice, it grows.
   void forget_list(const ServeFlag& flag) {
-    if (!from_config || std::find(grown.begin(), grown.end(), &flag) != grown.end()) return;
-    grown.push_back(&flag);
-    if (flag.name == "--served-model-name") options.server.served_model_names.clear();
-    if (flag.name == "--api-key") options.server.api_keys.clear();
+    if (in_config_ || std::find(begun_.begin(), begun_.end(), &flag) != begun_.end()) return;
+    begun_.push_back(&flag);
+    if (flag.name == "--served-model-name") options_.server.served_model_names.clear();
+    if (flag.name == "--api-key") options_.server.api_keys.clear();
   }
 
- public:
-  bool from_config = false;  // that file has been read
-  std::vector<const ServeFlag*> grown;
+  ServeOptions options_;
+  bool in_config_ = true;
+  std::vector<const ServeFlag*> begun_;  // lists
 };
 
 Status apply_config_file(Parser& parser, const std::string& path) {
@@ -145,7 +147,6 @@ Status apply_config_file(Parser& parser, const std::string& path) {
     }
     OCTAVO_TRY(parser.apply(*use, values));
   }
-  parser.from_config = true;
   return {};
 }
 
@@ -210,15 +211,15 @@ Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments
     given.push_back({std::move(use), std::move(values)});
   }
   Parser parser;
-  const std::string key = env_string("VLLM_API_KEY");
   if (!config_file.empty()) OCTAVO_TRY(apply_config_file(parser, config_file));
+  parser.end_of_config();
   for (const Given& one : given) OCTAVO_TRY(parser.apply(one.use, one.values));
-  if (model) parser.options.model = *model;
-  if (parser.options.model.empty()) return invalid_argument("MODEL is missing");
-  if (!key.empty() && parser.options.server.api_keys.empty()) {
-    parser.options.server.api_keys.push_back(key);
-  }
-  return std::move(parser.options);
+  ServeOptions options = parser.take();
+  if (model) options.model = *model;
+  if (options.model.empty()) return invalid_argument("MODEL is missing");
+  const std::string key = env_string("VLLM_API_KEY");
+  if (!key.empty() && options.server.api_keys.empty()) options.server.api_keys.push_back(key);
+  return options;
 }
 
 std::string serve_help() {
@@ -231,8 +232,7 @@ std::string serve_help() {
       "  octavo serve ./Llama-3.2-1B-Instruct --max-model-len 8k --max-num-seqs 64\n"
       "  octavo serve --config serve.yaml\n\n"
       "--x VALUE and --x=VALUE are the same, and so are --x_y and --x-y; --no-x turns a switch "
-      "off.\nFlags of vLLM that are not listed here under what works are at the end of each "
-      "group.\n";
+      "off.\n";
   for (const FlagGroup& group : serve_flags()) {
     text += format("\n{}:\n", group.title);
     for (const ServeFlag& flag : group.flags) {
