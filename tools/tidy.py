@@ -73,7 +73,7 @@ def check_include_order(tree):
         allowed = MAY_INCLUDE.get(folder, ())
         for line, quoted, name in source.includes():
             if not quoted:
-                if top == "include" and not re.fullmatch(r"[a-z_]+", name):
+                if top == "include" and not re.fullmatch(r"[a-z_]+|std(?:def|int)\.h", name):
                     yield Finding(path, line, f"a public header includes <{name}>; std only")
                 continue
             if name.startswith("octavo/"):
