@@ -110,7 +110,8 @@ const Route* RoutedExchange::find_route() {
     send(json_response(401, JsonObject{{"error", "Unauthorized"}}));
     return nullptr;
   }
-  const std::string_view method = request().method == "HEAD" ? "GET" : request().method;
+  std::string_view method = request().method;
+  if (method == "HEAD") method = "GET";
   bool other_method = false;
   for (const Route& route : kRoutes) {
     if (route.path != wanted) continue;
