@@ -1,5 +1,7 @@
 #include "model/decoder.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/format.h"
 #include "model/attention_block.h"
@@ -48,8 +50,9 @@ Status Decoder::load(WeightLoader& loader, const Limits& limits) {
       loader.matrix("model.embed_tokens.weight", config_.vocab_size, config_.hidden_size));
   int64_t idle_bytes = 0;
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    layers_.push_back({OCTAVO_TRY(AttentionBlock::load(loader, config_, i)),
-                       OCTAVO_TRY(MlpBlock::load(loader, config_, i))});
+    auto attention = OCTAVO_TRY(AttentionBlock::load(loader, config_, i));
+    auto mlp = OCTAVO_TRY(MlpBlock::load(loader, config_, i));
+    layers_.push_back({std::move(attention), std::move(mlp)});
     idle_bytes += layers_.back().mlp.idle_bytes(config_);
   }
   norm_ = OCTAVO_TRY(loader.norm("model.norm.weight", config_.hidden_size));

@@ -266,8 +266,9 @@ Result<Value> filter_groupby(Runtime& rt, const Value& v, Args args) {
       members.push_back(items[order[i]]);
     }
     if (members.empty()) members.push_back(items[order[i++]]);  // NaN, not even its own equal
-    const Value group[] = {OCTAVO_TRY(path.get(rt, members[0], bound[1])),
-                           OCTAVO_TRY(rt.heap().list(members))};
+    const Value key = OCTAVO_TRY(path.get(rt, members[0], bound[1]));
+    const Value list = OCTAVO_TRY(rt.heap().list(members));
+    const Value group[] = {key, list};
     groups.push_back(OCTAVO_TRY(rt.heap().sequence(SequenceKind::kGroup, group)));
   }
   return rt.heap().list(groups);
