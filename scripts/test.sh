@@ -45,14 +45,15 @@ fuzz() {
     done
     mkdir -p "${corpus[0]}"
     echo "fuzzing $name"
-    "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    "$target" -max_total_time=10 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="$work/$name-" "${corpus[@]}"
   done
 }
 
 cuda() {
   cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON
-  cmake --build build/cuda --target octavo octavo_archive $(test_targets cuda gpu)
+  cmake --build build/cuda --target octavo octavo_archive octavo_flash_attn \
+    $(test_targets cuda gpu)
   if ldd build/cuda/octavo | grep -E 'libcuda|libcublas'; then
     echo "octavo must start on a machine without NVIDIA's libraries"
     return 1
