@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/format.h"
 #include "server/openai/answer.h"
 #include "server/openai/error.h"
@@ -219,11 +218,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
 }  // namespace
 
 void handle_chat_completions(App& app, const std::shared_ptr<Exchange>& exchange) {
-  const double arrival = now_seconds();
-  auto job = make_job(app, exchange->request());
-  if (!job.ok()) return exchange->send(error_response(job.status()));
-  job->arrival = arrival;
-  start_generation(app, exchange, std::move(*job));
+  answer_generation(app, exchange, make_job);
 }
 
 }  // namespace octavo::server

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "server/openai/error.h"
 #include "server/openai/fields.h"
 #include "server/openai/generation.h"
@@ -74,11 +73,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
 }  // namespace
 
 void handle_generate(App& app, const std::shared_ptr<Exchange>& exchange) {
-  const double arrival = now_seconds();
-  auto job = make_job(app, exchange->request());
-  if (!job.ok()) return exchange->send(error_response(job.status()));
-  job->arrival = arrival;
-  start_generation(app, exchange, std::move(*job));
+  answer_generation(app, exchange, make_job);
 }
 
 }  // namespace octavo::server

@@ -204,14 +204,19 @@ void Generation::cancel() {
 
 }  // namespace
 
-void start_generation(App& app, const std::shared_ptr<Exchange>& exchange, GenerationJob job) {
+void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange,
+                       Result<GenerationJob> (*make_job)(App& app, const HttpRequest& request)) {
+  const double arrival = now_seconds();
+  auto job = make_job(app, exchange->request());
+  if (!job.ok()) return exchange->send(error_response(job.status()));
+  job->arrival = arrival;
   if (app.is_draining()) {
     return exchange->send(error_response(unavailable("the server is shutting down")));
   }
   if (app.config().enable_log_requests) {
-    log_info("Received request {}: {} prompts", job.id, job.requests.size());
+    log_info("Received request {}: {} prompts", job->id, job->requests.size());
   }
-  std::make_shared<Generation>(app, exchange, std::move(job))->start();
+  std::make_shared<Generation>(app, exchange, std::move(*job))->start();
 }
 
 Status check_num_answers(App& app, int32_t n) {

@@ -37,8 +37,9 @@ struct GenerationJob {
   double arrival = 0;
 };
 
-// Answers `exchange`, now or as events come.
-void start_generation(App& app, const std::shared_ptr<Exchange>& exchange, GenerationJob job);
+// Answers `exchange` by what `make_job` makes of its request: an error now, else as events come.
+void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange,
+                       Result<GenerationJob> (*make_job)(App& app, const HttpRequest& request));
 
 // The engine checks it too, but formats keep something for each answer.
 Status check_num_answers(App& app, int32_t n);
