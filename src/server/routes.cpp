@@ -15,6 +15,7 @@ namespace {
 constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", "Continue a prompt", true, false, handle_completions},
     {"POST", "/v1/chat/completions", "Answer a conversation", true, false, handle_chat_completions},
+    {"POST", "/v1/embeddings", "The embeddings of texts", true, false, handle_embeddings},
     {"GET", "/v1/models", "The model that is served", false, false, handle_models},
     {"POST", "/tokenize", "The token ids of a text or a conversation", true, false,
      handle_tokenize},
@@ -28,6 +29,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/version", "The server's version", false, false, handle_version},
     {"GET", "/metrics", "Metrics for Prometheus", false, false, handle_metrics},
     {"GET", "/openapi.json", "This list as an OpenAPI document", false, false, handle_openapi},
+    {"GET", "/", "The chat page", false, false, handle_page},
+    {"GET", "/app.js", "Its program", false, false, handle_page},
+    {"GET", "/markdown.js", "Its program for Markdown", false, false, handle_page},
+    {"GET", "/style.css", "Its style", false, false, handle_page},
     {"POST", "/reset_prefix_cache", "Forget all cached prefixes", true, true,
      handle_reset_prefix_cache},
     {"POST", "/pause", "Begin no further step", false, true, handle_pause},
@@ -112,16 +117,21 @@ const Route* RoutedExchange::find_route() {
   }
   std::string_view method = request().method;
   if (method == "HEAD") method = "GET";
-  bool other_method = false;
+  std::string allowed;
   for (const Route& route : kRoutes) {
     if (route.path != wanted) continue;
     if (route.is_development && !app_.config().enable_dev_endpoints) continue;
-    other_method = true;
+    allowed += format("{}{}", allowed.empty() ? "" : ", ", route.method);
     route_path_ = wanted;
     if (route.method == method) return &route;
   }
-  send(json_response(other_method ? 405 : 404,
-                     JsonObject{{"detail", other_method ? "Method Not Allowed" : "Not Found"}}));
+  if (allowed.empty()) {
+    send(json_response(404, JsonObject{{"detail", "Not Found"}}));
+    return nullptr;
+  }
+  HttpResponse response = json_response(405, JsonObject{{"detail", "Method Not Allowed"}});
+  response.headers.emplace_back("Allow", allowed);
+  send(std::move(response));
   return nullptr;
 }
 
