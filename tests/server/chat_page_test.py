@@ -28,7 +28,7 @@ SCREENSHOTS = None
 
 MARKDOWN = """## Heading
 
-A *paragraph* with **bold**, `code`, a [link](https://example.org/) and a [bad](javascript:alert(1)) one.
+A *paragraph* with **bold**, `code`, a [link](https://example.org/) and a [bad](javascript:document.title='broken') one.
 
 1. one
 2. two
