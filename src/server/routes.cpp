@@ -22,6 +22,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/detokenize", "The text of token ids", true, false, handle_detokenize},
     {"POST", "/generate", "Continue a prompt, in the form of vLLM's first server", true, false,
      handle_generate},
+    {"POST", "/invocations", "A chat, a completion or embeddings, as SageMaker asks", true, false,
+     handle_invocations},
     {"GET", "/health", "Whether the server is ready", false, false, handle_health},
     {"GET", "/ping", "The same, as SageMaker asks", false, false, handle_health},
     {"POST", "/ping", "The same, as SageMaker asks", false, false, handle_health},
@@ -41,6 +43,45 @@ constexpr Route kRoutes[] = {
     {"POST", "/abort_requests", "End requests by their ids, or all", false, true,
      handle_abort_requests},
 };
+
+struct MissingPath {
+  std::string_view prefix;
+  std::string_view why;
+};
+
+// What vLLM has and octavo has not: said in words, since clients would take it for a wrong address.
+constexpr MissingPath kMissingPaths[] = {
+    {"/v1/responses", "use /v1/chat/completions"},
+    {"/v1/messages", "use /v1/chat/completions"},
+    {"/v1/audio/", "models take text only"},
+    {"/v1/score", "use /v1/embeddings"},
+    {"/score", "use /v1/embeddings"},
+    {"/v1/rerank", "use /v1/embeddings"},
+    {"/v2/rerank", "use /v1/embeddings"},
+    {"/rerank", "use /v1/embeddings"},
+    {"/v2/embed", "use /v1/embeddings"},
+    {"/pooling", "use /v1/embeddings"},
+    {"/classify", "models answer and give embeddings"},
+    {"/inference/v1/generate", "use /v1/completions, which takes and returns token ids"},
+    {"/v1/load_lora_adapter", "adapters must be merged into the model"},
+    {"/v1/unload_lora_adapter", "adapters must be merged into the model"},
+    {"/tokenizer_info", "the tokenizer is in the model's files"},
+    {"/server_info", "use /version and /metrics"},
+    {"/sleep", "use /pause with --enable-dev-endpoints"},
+    {"/wake_up", "use /resume with --enable-dev-endpoints"},
+    {"/is_sleeping", "use /is_paused with --enable-dev-endpoints"},
+    {"/start_profile", "use /metrics"},
+    {"/stop_profile", "use /metrics"},
+};
+
+HttpResponse missing_response(std::string_view path) {
+  for (const MissingPath& missing : kMissingPaths) {
+    if (!path.starts_with(missing.prefix)) continue;
+    return error_response(
+        not_found(format("{} is not supported: {}", missing.prefix, missing.why)));
+  }
+  return json_response(404, JsonObject{{"detail", "Not Found"}});
+}
 
 std::string join(std::span<const std::string> parts) {
   std::string text;
@@ -126,7 +167,7 @@ const Route* RoutedExchange::find_route() {
     if (route.method == method) return &route;
   }
   if (allowed.empty()) {
-    send(json_response(404, JsonObject{{"detail", "Not Found"}}));
+    send(missing_response(wanted));
     return nullptr;
   }
   HttpResponse response = json_response(405, JsonObject{{"detail", "Method Not Allowed"}});

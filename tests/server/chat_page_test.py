@@ -28,7 +28,8 @@ SCREENSHOTS = None
 
 MARKDOWN = """## Heading
 
-A *paragraph* with **bold**, `code`, a [link](https://example.org/) and a [bad](javascript:document.title='broken') one.
+A *paragraph* with **bold**, `code`, a [link](https://example.org/) and a
+[bad](javascript:document.title='broken') one.
 
 1. one
 2. two
@@ -88,8 +89,8 @@ class Browser:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="octavo-chromium-")
         self.process = subprocess.Popen(
-            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
-             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
+             "--remote-debugging-port=0", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
              f"--user-data-dir={self.folder.name}", "about:blank"],
             stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
@@ -242,7 +243,8 @@ class ChatPageTest(unittest.TestCase):
         self.assertEqual(plain(self.answer()),
                          plain(expected["choices"][0]["message"]["content"]))
         figures = browser.run("document.querySelector('.figures').textContent")
-        self.assertRegex(figures, r"[\d.]+ tokens/s · first token after [\d.]+ s · \d+ \+ 12 tokens")
+        self.assertRegex(figures, r"[\d.]+ tokens/s · first token after [\d.]+ s · "
+                                  r"\d+ \+ 12 tokens")
         self.assertEqual(browser.problems, [])
 
     def test_stops(self):
@@ -268,8 +270,8 @@ class ChatPageTest(unittest.TestCase):
             self.assertTrue(self.ended())
             for selector in ("h4", "em", "strong", "p code", "ol > li", "li > ul > li", "table td",
                              ".code pre code", "a[href='https://example.org/']"):
-                self.assertTrue(browser.run(
-                    f"document.querySelector(\".assistant .content {selector}\") !== null"), selector)
+                found = f"document.querySelector(\".assistant .content {selector}\") !== null"
+                self.assertTrue(browser.run(found), selector)
             self.assertFalse(browser.run(
                 "document.querySelector('.content img, .content script, .content b, "
                 "a[href^=javascript]') !== null"))

@@ -321,7 +321,10 @@ class ApiTest(unittest.TestCase):
         document = json.loads(self.server.get("/openapi.json")[2])
         self.assertIn("post", document["paths"]["/v1/chat/completions"])
         self.assertEqual(self.server.get("/nothing")[0], 404)
-        self.assertEqual(self.server.get("/v1/completions")[0], 405)
+        self.refused("/v1/responses", {}, "use /v1/chat/completions", 404)
+        status, headers, _ = self.server.request("GET", "/v1/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        self.assertEqual(self.server.request("PUT", "/ping")[1]["Allow"], "GET, POST")
 
     def test_tokenize_and_back(self):
         body = self.server.post("/tokenize", {"prompt": PROMPT, "return_token_strs": True})[1]
@@ -342,6 +345,15 @@ class ApiTest(unittest.TestCase):
         lines = [json.loads(line)["text"][0] for line in data.decode().splitlines()]
         self.assertEqual(lines[-1], PROMPT + text)
         self.assertTrue(all(b.startswith(a) for a, b in zip(lines, lines[1:])))
+
+    def test_invocations_are_told_by_their_bodies(self):
+        def invoke(**body):
+            status, answer = self.server.post("/invocations", body)
+            return answer["object"] if status == 200 else answer["error"]["message"]
+        self.assertEqual(invoke(messages=MESSAGES, **GREEDY), "chat.completion")
+        self.assertEqual(invoke(prompt=PROMPT, **GREEDY), "text_completion")
+        self.assertEqual(invoke(input=PROMPT), "list")
+        self.assertIn("missing", invoke())
 
     def test_request_ids(self):
         status, headers, data = self.server.request(

@@ -16,6 +16,7 @@ void handle_detokenize(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_embeddings(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_generate(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_health(App& app, const std::shared_ptr<Exchange>& exchange);
+void handle_invocations(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_is_paused(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_load(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_metrics(App& app, const std::shared_ptr<Exchange>& exchange);

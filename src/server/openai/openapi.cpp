@@ -21,8 +21,9 @@ struct RequestSchema {
 constexpr RequestSchema kRequestSchemas[] = {
     {"/v1/completions", R"({"type": "object", "required": ["prompt"], "properties": {
         "model": {"type": "string"},
-        "prompt": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}},
-                             {"type": "array", "items": {"type": "string"}}]},
+        "prompt": {"anyOf": [{"type": "string", "minLength": 1},
+                             {"type": "array", "minItems": 1, "items": {"type": "integer"}},
+                             {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
         "max_tokens": {"type": "integer", "minimum": 1},
         "temperature": {"type": "number", "minimum": 0},
         "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
@@ -46,8 +47,9 @@ constexpr RequestSchema kRequestSchemas[] = {
         "seed": {"type": "integer"}}})"},
     {"/v1/embeddings", R"({"type": "object", "required": ["input"], "properties": {
         "model": {"type": "string"},
-        "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}},
-                            {"type": "array", "items": {"type": "string"}}]},
+        "input": {"anyOf": [{"type": "string", "minLength": 1},
+                            {"type": "array", "minItems": 1, "items": {"type": "integer"}},
+                            {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
         "encoding_format": {"enum": ["float", "base64"]},
         "dimensions": {"type": "integer", "minimum": 1}}})"},
     {"/tokenize", R"({"type": "object", "properties": {
@@ -56,23 +58,29 @@ constexpr RequestSchema kRequestSchemas[] = {
     {"/detokenize", R"({"type": "object", "required": ["tokens"], "properties": {
         "tokens": {"type": "array", "items": {"type": "integer"}}}})"},
     {"/generate", R"({"type": "object", "required": ["prompt"], "properties": {
-        "prompt": {"type": "string"}, "max_tokens": {"type": "integer", "minimum": 1},
+        "prompt": {"type": "string", "minLength": 1},
+        "max_tokens": {"type": "integer", "minimum": 1},
         "stream": {"type": "boolean"}}})"},
+    {"/invocations", R"({"type": "object", "properties": {
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "prompt": {"type": "string"}, "input": {"type": "string"}}})"},
     {"/abort_requests", R"({"type": "object", "properties": {
         "request_ids": {"type": "array", "items": {"type": "string"}}}})"},
 };
 
-// What any request may be answered with, and what only those with a body.
-constexpr int kStatuses[] = {200, 400, 401, 405, 408, 417, 431, 500, 503};
-constexpr int kBodyStatuses[] = {404, 411, 413, 499, 504};
+// What any request may be answered with, those with a body, and those that need a key.
+constexpr int kStatuses[] = {200, 400, 405, 413, 431, 500, 503};
+constexpr int kBodyStatuses[] = {404, 499, 504};
+constexpr int kKeyStatus = 401;
 
-JsonObject responses(bool has_body) {
+JsonObject responses(const Route& route, bool has_body) {
   JsonObject object;
   const auto add = [&](int status) {
     object[format("{}", status)] = JsonObject{{"description", reason_phrase(status)}};
   };
   std::for_each(std::begin(kStatuses), std::end(kStatuses), add);
   if (has_body) std::for_each(std::begin(kBodyStatuses), std::end(kBodyStatuses), add);
+  if (route.path.starts_with("/v1/")) add(kKeyStatus);
   return object;
 }
 
@@ -80,7 +88,7 @@ JsonObject operation(const Route& route) {
   const auto schema = std::find_if(std::begin(kRequestSchemas), std::end(kRequestSchemas),
                                    [&](const auto& one) { return one.path == route.path; });
   const bool has_body = schema != std::end(kRequestSchemas);
-  JsonObject object{{"summary", route.summary}, {"responses", responses(has_body)}};
+  JsonObject object{{"summary", route.summary}, {"responses", responses(route, has_body)}};
   if (!has_body) return object;
   Json parsed = parse_json(schema->schema, "schema").value();
   object["requestBody"] = {{"required", schema->path != "/abort_requests"},
