@@ -89,9 +89,10 @@ class Browser:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="octavo-chromium-")
         self.process = subprocess.Popen(
-            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
-             "--remote-debugging-port=0", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-             f"--user-data-dir={self.folder.name}", "about:blank"],
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+             "--remote-debugging-port=0", "--disable-dev-shm-usage",
+             "--disable-background-networking", f"--user-data-dir={self.folder.name}",
+             "about:blank"],
             stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             found = re.search(r"listening on ws://([\d.]+:\d+)/", line)

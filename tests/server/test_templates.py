@@ -40,7 +40,8 @@ class TemplatesTest(unittest.TestCase):
             file.write("{% for %}")
             file.flush()
             for value, part in [("{% if %}", "--chat-template"),
-                                ("/no/such.jinja", "/no/such.jinja"), (file.name, os.path.basename(file.name))]:
+                                ("/no/such.jinja", "/no/such.jinja"),
+                                (file.name, os.path.basename(file.name))]:
                 with self.subTest(value=value), self.assertRaises(RuntimeError) as raised:
                     Server("--chat-template", value)
                 self.assertIn(part, str(raised.exception))
