@@ -6,14 +6,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "base/format.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors_writer.h"
+#include "golden/golden_json.h"
 #include "octavo/model.h"
 #include "ops/decode_row.h"
 #include "support/temp_path.h"
 #include "tensor/float8.h"
+#include "unit/quant/folder_source.h"
 
 namespace octavo {
 namespace {
@@ -69,7 +72,8 @@ constexpr const char* kScheme = R"({"quant_method":"compressed-tensors","format"
     "kv_cache_scheme":{"num_bits":8},"config_groups":{"group_0":{"targets":["Linear"],
     "weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
 
-std::vector<float> logits_of(const std::string& folder, const char* backend) {
+std::vector<float> logits_of(const std::string& folder, const char* backend,
+                             const std::vector<TokenId>& ids = {5, 17, 3, 99, 42, 7, 23}) {
   LoadOptions options;
   options.backend = backend;
   options.dtype = "float32";
@@ -77,7 +81,6 @@ std::vector<float> logits_of(const std::string& folder, const char* backend) {
   const auto model = Model::load(folder, options);
   EXPECT_TRUE(model.ok()) << model.status().message();
   if (!model.ok()) return {};
-  const std::vector<TokenId> ids = {5, 17, 3, 99, 42, 7, 23};
   return (*model)->logits(ids, LogitsPositions::kAll).value().values;
 }
 
@@ -121,6 +124,31 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedFamilies,
                          ::testing::Values("phi3", "qwen3_moe", "mixtral", "llama4_scout",
                                            "llama4_conditional", "gemma3", "olmo2", "qwen2"),
                          [](const auto& row) { return std::string(row.param); });
+
+// The decoded weights alone, to float32's accuracy: without rounded inputs nothing moves by tenths.
+TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
+  const std::string source = golden_folder("llama_fp8_channel");
+  const testing::FloatTensors golden(source + "/golden.safetensors");
+  const std::vector<float> expected = golden.at("weight_only.all_logits");
+  const Json facts =
+      parse_json(formats::read_text_file(source + "/golden.json").value(), source).value();
+  const auto prompt = facts.at("all_positions_prompt").as_int64();
+  const auto ids = testing::ids_of(facts.at("prompts").at(prompt).at("ids"));
+  const std::string folder = testing::temp_path("weight_only");
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(source + "/model.safetensors", folder + "/model.safetensors");
+  const std::string path = source + "/config.json";
+  Json config = parse_json(formats::read_text_file(path).value(), path).value();
+  JsonObject& groups = config.at("quantization_config").at("config_groups").as_object();
+  groups.at("group_0").as_object()["input_activations"] = nullptr;
+  std::ofstream(folder + "/config.json") << dump_json(config);
+  for (const char* backend : {"ref", "cpu"}) {
+    const auto logits = logits_of(folder, backend, ids);
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-3);
+  }
+  std::filesystem::remove_all(folder);
+}
 
 constexpr const char* kQuantized[] = {
     "llama_awq",       "llama_ct_int4",     "llama_gptq",      "llama_gptq_act_order",
