@@ -57,10 +57,13 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 
   Device& device = *backend_.device;
-  workspace_ = OCTAVO_TRY(
-      device.allocate(backend_.ops.workspace_bytes(limits_.max_num_batched_tokens,
-                                                   config.widest_row(), pool_->num_threads()),
-                      "workspace"));
+  const int64_t max_rows = limits_.max_num_batched_tokens;
+  int64_t scratch_bytes =
+      backend_.ops.workspace_bytes(max_rows, config.widest_row(), pool_->num_threads());
+  if (config.quantization != nullptr) {
+    scratch_bytes += ops::prepared_input_bytes(max_rows, config.widest_row());
+  }
+  workspace_ = OCTAVO_TRY(device.allocate(scratch_bytes, "workspace"));
   const int64_t logit_values = limits_.max_logit_rows * config.vocab_size;
   logits_ =
       OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
