@@ -4,12 +4,10 @@
 #pragma once
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include "backends/cuda/ptx/cp_async.cuh"
-#include "backends/cuda/ptx/fp8.cuh"
+#include "backends/cuda/tile/prefill_convert.cuh"
 #include "backends/cuda/tile/prefill_launch.h"
-#include "backends/cuda/tile/swizzle.h"
 
 namespace octavo::backends::cuda {
 
@@ -31,40 +29,6 @@ struct PortableConfig : Shape {
   static constexpr int kSharedBytes = kRawV + kRawBytes;
 };
 
-// Where chunk `chunk` of row `row` lies in a tile of `rows` rows.
-__device__ __forceinline__ uint32_t chunk_offset(int rows, int row, int chunk) {
-  return static_cast<uint32_t>((chunk / 8 * rows + row) * kPanelRowBytes +
-                               ((chunk ^ row) % 8) * 16);
-}
-
-__device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
-  uint4 x;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "r"(address)
-               : "memory");
-  return x;
-}
-
-__device__ __forceinline__ void store_shared_16(uint32_t address, uint4 x) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y),
-               "r"(x.z), "r"(x.w)
-               : "memory");
-}
-
-// Two bfloat16 values to half precision; what it cannot hold becomes its largest.
-__device__ __forceinline__ uint32_t bf16x2_to_f16x2(uint32_t pair) {
-  constexpr float kLargest = 65504.0f;
-  const auto clamp = [](float x) {  // NaN stays
-    x = x > kLargest ? kLargest : x;
-    return x < -kLargest ? -kLargest : x;
-  };
-  const float low = clamp(__uint_as_float(pair << 16));
-  const float high = clamp(__uint_as_float(pair & 0xFFFF0000));
-  const __half2 halves = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&halves);
-}
-
 // A copy that the compiler does not see through. What follows from it is worked out where it is
 // needed: the kernel has no registers to keep what does not change from block to block.
 __device__ __forceinline__ uint32_t opaque(uint32_t x) {
@@ -81,7 +45,8 @@ struct Share {
   static constexpr int kRowsPerPass = kThreads / kChunks;
   static constexpr int kPasses = kRows / kRowsPerPass;
   static_assert(kThreads % kChunks == 0 && kRows % kRowsPerPass == 0);
-  static_assert(kRowsPerPass % 4 == 0 && 16 % kRowsPerPass % 4 == 0);
+  static_assert(kRowsPerPass == 4 || kRowsPerPass % 8 == 0, "at() adds rows without a carry");
+  static_assert(16 % kRowsPerPass == 0 || kRowsPerPass % 16 == 0, "of groups of 16 keys");
 
   int thread;
   __device__ __forceinline__ int first_row() const { return thread / kChunks; }
@@ -131,9 +96,7 @@ class TileLoader {
     const uint32_t at = shared_ + chunk_offset(Config::kBlockM, share.first_row(), share.chunk());
 #pragma unroll 4
     for (int pass = 0; pass < Q::kPasses; ++pass) {
-      const uint4 x = load_shared_16(Q::at(at, pass));
-      store_shared_16(Q::at(at, pass), {bf16x2_to_f16x2(x.x), bf16x2_to_f16x2(x.y),
-                                        bf16x2_to_f16x2(x.z), bf16x2_to_f16x2(x.w)});
+      convert_bf16_chunk(Q::at(at, pass));
     }
   }
 
@@ -187,12 +150,8 @@ class TileLoader {
         shared_ + tile + chunk_offset(Config::kBlockN, share.first_row(), 2 * share.chunk());
 #pragma unroll 2
     for (int pass = 0; pass < Kv::kPasses; ++pass) {
-      const uint4 x = load_shared_16(from + pass * Config::kThreads * 16);
       const uint32_t to = Kv::at(first_to, pass);
-      store_shared_16(to, {e4m3x2_to_f16x2(x.x), e4m3x2_to_f16x2(x.x >> 16), e4m3x2_to_f16x2(x.y),
-                           e4m3x2_to_f16x2(x.y >> 16)});
-      store_shared_16(to ^ 16, {e4m3x2_to_f16x2(x.z), e4m3x2_to_f16x2(x.z >> 16),
-                                e4m3x2_to_f16x2(x.w), e4m3x2_to_f16x2(x.w >> 16)});
+      convert_e4m3_chunk(to, to ^ 16, from + pass * Config::kThreads * 16);
     }
   }
 
