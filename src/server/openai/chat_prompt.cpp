@@ -156,6 +156,7 @@ Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
     const JsonObject& last = messages.back().get_object();
     OCTAVO_TRY(cut_after(rendered, to_view(last.at("content").get_string())));
   }
+  OCTAVO_TRY(app.check_prompt_size(rendered.text.size()));
   Prompt prompt;
   prompt.token_ids = OCTAVO_TRY(tokenizer->encode_prompt(rendered));
   prompt.text = std::move(rendered.text);
