@@ -1,9 +1,7 @@
 // `octavo bench serve`: load for a running server, with the arguments, the output and the JSON of
 // `vllm bench serve`. Any server with OpenAI's streaming API can be measured.
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <charconv>
 #include <cmath>
 #include <ctime>
 #include <fstream>
@@ -11,209 +9,14 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
-#include "cli/args.h"
+#include "cli/bench_serve_args.h"
 #include "cli/commands.h"
-#include "cli/load_client.h"
-#include "cli/load_report.h"
-#include "cli/load_samples.h"
 #include "cli/message.h"
 #include "cli/resolve_model.h"
 #include "octavo/model.h"
 
 namespace octavo::cli {
 namespace {
-
-// Fields of a request that are numbers, each with a flag of its name.
-constexpr const char* kSamplingFields[] = {
-    "temperature",       "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",
-    "repetition_penalty"};
-
-struct ServeBenchArgs {
-  std::string backend = "openai";
-  std::string base_url;
-  std::string host = "127.0.0.1";
-  int64_t port = 8000;
-  std::string endpoint;
-  std::string model;
-  std::string served_model_name;
-  std::string tokenizer;
-  std::vector<std::string> headers;
-  std::string sampling[std::size(kSamplingFields)];
-  std::string extra_body;
-  std::optional<int64_t> logprobs;
-  bool ignore_eos = false;
-  std::optional<int64_t> input_len;
-  std::optional<int64_t> output_len;
-  bool no_self_timed = false;
-  bool disable_tqdm = false;
-  int64_t num_warmups = 0;
-  std::string percentile_metrics = "ttft,tpot,itl";
-  std::string metric_percentiles = "99";
-  std::vector<std::string> goodput;
-  bool save_result = false;
-  bool save_detailed = false;
-  bool append_result = false;
-  std::string result_dir;
-  std::string result_filename;
-  std::string label;
-  std::vector<std::string> metadata;
-  DatasetOptions dataset;
-  LoadTraffic traffic;
-};
-
-void declare_server(Args& args, ServeBenchArgs& bench) {
-  args.choice("--backend", bench.backend, {"openai", "openai-chat", "vllm"},
-              "openai and vllm: completions; openai-chat: chat completions");
-  args.option("--base-url", bench.base_url, "of the server, in place of host and port");
-  args.option("--host", bench.host, "of the server");
-  args.option("--port", bench.port, "of the server");
-  args.option("--endpoint", bench.endpoint,
-              "the path; default /v1/completions, or /v1/chat/completions of openai-chat");
-  args.option("--model", bench.model, "what requests name; default: the server's first model");
-  args.option("--served-model-name", bench.served_model_name,
-              "what requests name, where --model is the path of the tokenizer");
-  args.option("--tokenizer", bench.tokenizer,
-              "a model, as other commands take it, whose tokenizer makes the prompts; default: "
-              "--model, or what the server says of its model");
-  args.list("--header", bench.headers, "NAME=VALUE pairs that each request carries");
-  for (size_t i = 0; i < std::size(kSamplingFields); ++i) {
-    std::string flag = format("--{}", kSamplingFields[i]);
-    std::replace(flag.begin(), flag.end(), '_', '-');
-    args.option(flag, bench.sampling[i], "of each request; default: the server's");
-  }
-  args.option("--extra-body", bench.extra_body, "a JSON object that is part of each request");
-  args.option("--logprobs", bench.logprobs, "log-probabilities to ask for");
-  args.flag("--ignore-eos", bench.ignore_eos,
-            "answers have their full length; always with random and trace");
-}
-
-void declare_dataset(Args& args, ServeBenchArgs& bench) {
-  DatasetOptions& dataset = bench.dataset;
-  args.choice("--dataset-name", dataset.name,
-              {"random", "sharegpt", "trace", "timed_trace", "prefix_repetition"},
-              "where prompts come from; trace and timed_trace are the same");
-  args.option("--dataset-path", dataset.path,
-              "the file: ShareGPT's JSON; a trace as Azure's CSV or Mooncake's lines of JSON");
-  args.option("--num-prompts", dataset.num_prompts, "requests");
-  args.option("--seed", dataset.seed, "of prompts and arrivals");
-  args.option("--input-len", bench.input_len, "the same as --random-input-len");
-  args.option("--output-len", bench.output_len, "tokens of each answer, of any dataset but traces");
-  args.option("--random-input-len", dataset.random_input_len, "tokens of each prompt");
-  args.option("--random-output-len", dataset.random_output_len, "tokens of each answer");
-  args.option("--random-range-ratio", dataset.random_range_ratio,
-              "0 to below 1: lengths vary by this share to either side");
-  args.option("--random-prefix-len", dataset.random_prefix_len,
-              "tokens before the input that all prompts share");
-  args.option("--sharegpt-output-len", dataset.sharegpt_output_len,
-              "tokens of each answer; default: as long as the conversation's own");
-  args.option("--prefix-repetition-prefix-len", dataset.prefix_len, "tokens of each prefix");
-  args.option("--prefix-repetition-suffix-len", dataset.suffix_len, "tokens after it");
-  args.option("--prefix-repetition-num-prefixes", dataset.num_prefixes, "different prefixes");
-  args.option("--prefix-repetition-output-len", dataset.prefix_output_len, "tokens of each answer");
-  args.flag("--no-self-timed", bench.no_self_timed,
-            "send a trace's requests by --request-rate, not at their own times");
-}
-
-void declare_traffic_and_report(Args& args, ServeBenchArgs& bench) {
-  args.option("--request-rate", bench.traffic.request_rate,
-              "requests per second; inf: all at once");
-  args.option("--burstiness", bench.traffic.burstiness,
-              "1: Poisson arrivals; below: in bursts; above: more even");
-  args.option("--max-concurrency", bench.traffic.max_concurrency, "requests at once; 0: no limit");
-  args.option("--num-warmups", bench.num_warmups, "requests before, which do not count");
-  args.flag("--disable-tqdm", bench.disable_tqdm, "show no progress");
-  args.option("--percentile-metrics", bench.percentile_metrics,
-              "what to report, of ttft, tpot, itl, e2el, client_queue_time and "
-              "e2el_including_client_queue");
-  args.option("--metric-percentiles", bench.metric_percentiles, "for example 50,90,99");
-  args.list("--goodput", bench.goodput,
-            "NAME:MILLISECONDS of ttft, tpot, e2el: count the requests that keep all of them");
-  args.flag("--save-result", bench.save_result, "write the result as JSON");
-  args.flag("--save-detailed", bench.save_detailed, "with the times of every request");
-  args.flag("--append-result", bench.append_result, "as a further line of the file");
-  args.option("--result-dir", bench.result_dir, "where the file goes");
-  args.option("--result-filename", bench.result_filename, "its name");
-  args.option("--label", bench.label, "begins its name; default: --backend");
-  args.list("--metadata", bench.metadata, "KEY=VALUE pairs for the JSON");
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-Status check_numbers(const ServeBenchArgs& bench) {
-  struct Limit {
-    const char* flag;
-    int64_t value;
-    int64_t least;
-  };
-  const DatasetOptions& dataset = bench.dataset;
-  constexpr int64_t kMost = 1 << 24;
-  for (const Limit& limit : {Limit{"--num-prompts", dataset.num_prompts, 1},
-                             {"--random-input-len", dataset.random_input_len, 1},
-                             {"--random-output-len", dataset.random_output_len, 1},
-                             {"--random-prefix-len", dataset.random_prefix_len, 0},
-                             {"--sharegpt-output-len", dataset.sharegpt_output_len.value_or(1), 1},
-                             {"--prefix-repetition-prefix-len", dataset.prefix_len, 1},
-                             {"--prefix-repetition-suffix-len", dataset.suffix_len, 1},
-                             {"--prefix-repetition-num-prefixes", dataset.num_prefixes, 1},
-                             {"--prefix-repetition-output-len", dataset.prefix_output_len, 1},
-                             {"--num-warmups", bench.num_warmups, 0},
-                             {"--max-concurrency", bench.traffic.max_concurrency, 0}}) {
-    if (limit.value >= limit.least && limit.value <= kMost) continue;
-    return invalid_argument(
-        format("{} is {}, which must lie in {}..{}", limit.flag, limit.value, limit.least, kMost));
-  }
-  const double ratio = dataset.random_range_ratio;
-  if (!(ratio >= 0 && ratio < 1)) {
-    return invalid_argument(format("--random-range-ratio is {}, which must lie in [0, 1)", ratio));
-  }
-  if (!(bench.traffic.request_rate > 0)) return invalid_argument("--request-rate must be positive");
-  if (!(bench.traffic.burstiness > 0 && std::isfinite(bench.traffic.burstiness))) {
-    return invalid_argument("--burstiness must be positive");
-  }
-  const bool takes_path = dataset.name == "sharegpt" || dataset.name == "trace";
-  if (takes_path == dataset.path.empty()) {
-    return invalid_argument(
-        format("--dataset-name {} takes {} --dataset-path", dataset.name, takes_path ? "a" : "no"));
-  }
-  if (dataset.name == "trace" && bench.backend == "openai-chat") {
-    return invalid_argument("a trace's prompts are token ids: use --backend openai");
-  }
-  return {};
-}
-
-Result<ReportOptions> report_options(const ServeBenchArgs& bench) {
-  ReportOptions options;
-  options.metrics = split(bench.percentile_metrics);
-  for (const std::string& name : options.metrics) {
-    bool known = false;
-    for (const char* metric :
-         {"ttft", "tpot", "itl", "e2el", "client_queue_time", "e2el_including_client_queue"}) {
-      known = known || name == metric;
-    }
-    if (!known) return invalid_argument(format("--percentile-metrics: '{}' is unknown", name));
-  }
-  options.percentiles.clear();
-  for (const std::string& text : split(bench.metric_percentiles)) {
-    double value = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 100)) {
-      return invalid_argument(format("--metric-percentiles: '{}' must lie in 0..100", text));
-    }
-    options.percentiles.push_back(value);
-  }
-  options.goodput = OCTAVO_TRY(parse_goodput(bench.goodput));
-  options.request_rate = bench.traffic.request_rate;
-  options.max_concurrency = bench.traffic.max_concurrency;
-  return options;
-}
 
 Result<LoadTarget> make_target(const ServeBenchArgs& bench, const std::string& base_url) {
   LoadTarget target;
@@ -353,7 +156,7 @@ Status warm_up(const ServeBenchArgs& bench, const LoadTarget& target,
   return {};
 }
 
-Result<LoadReport> measure(ServeBenchArgs& bench, const ReportOptions& options) {
+Result<LoadReport> measure(ServeBenchArgs& bench) {
   const std::string base_url =
       !bench.base_url.empty() ? bench.base_url : format("http://{}:{}", bench.host, bench.port);
   LoadTarget target = OCTAVO_TRY(make_target(bench, base_url));
@@ -374,7 +177,8 @@ Result<LoadReport> measure(ServeBenchArgs& bench, const ReportOptions& options) 
   const auto samples = OCTAVO_TRY(make_samples(bench.dataset, *tokenizer));
   JsonObject json = OCTAVO_TRY(describe_run(bench, model, local_date()));
   OCTAVO_TRY(warm_up(bench, target, samples));
-  LoadReport report = make_report(OCTAVO_TRY(run_load(target, bench.traffic, samples)), options);
+  LoadReport report =
+      make_report(OCTAVO_TRY(run_load(target, bench.traffic, samples)), bench.report);
   for (const auto& entry : report.json) json[entry.key()] = entry.value();
   if (!bench.save_detailed) remove_details(json);
   if (bench.save_result || bench.append_result) {
@@ -388,33 +192,9 @@ Result<LoadReport> measure(ServeBenchArgs& bench, const ReportOptions& options) 
 
 int run_bench_serve(int argc, const char* const* argv) {
   ServeBenchArgs bench;
-  Args args("bench serve", "Measure a running server under load.",
-            "  octavo bench serve --tokenizer smollm2 --random-input-len 128 --num-prompts 100\n"
-            "  octavo bench serve --backend openai-chat --request-rate 4 --goodput ttft:500\n"
-            "  octavo bench serve --dataset-name trace --dataset-path azure_conv_2023.csv\n");
-  declare_server(args, bench);
-  declare_dataset(args, bench);
-  declare_traffic_and_report(args, bench);
-  if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
-  DatasetOptions& dataset = bench.dataset;
-  if (dataset.name == "timed_trace") dataset.name = "trace";
-  if (bench.input_len) dataset.random_input_len = *bench.input_len;
-  if (bench.output_len) {
-    dataset.random_output_len = *bench.output_len;
-    dataset.prefix_output_len = *bench.output_len;
-    dataset.sharegpt_output_len = bench.output_len;
-  }
-  bench.traffic.seed = dataset.seed;
-  bench.traffic.self_timed = dataset.name == "trace" && !bench.no_self_timed;
-  bench.traffic.show_progress = !bench.disable_tqdm && isatty(STDERR_FILENO) != 0;
-  const Status numbers = check_numbers(bench);
-  const auto options = numbers.ok() ? report_options(bench) : numbers;
-  if (!options.ok()) {
-    print_error(options.status().message());
-    return kExitUsage;
-  }
+  if (const auto exit_code = bench.parse(argc, argv)) return *exit_code;
   raise_descriptor_limit();
-  const auto report = measure(bench, *options);
+  const auto report = measure(bench);
   if (!report.ok()) return fail(report.status());
   return print_out(report->text) ? kExitOk : kExitFailed;
 }

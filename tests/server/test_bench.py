@@ -1,4 +1,4 @@
-"""`octavo bench serve` against the server, and against one of the test's own whose timing is known."""
+"""`octavo bench serve` against the server, and against one of the test's own of known timing."""
 
 import json
 import math

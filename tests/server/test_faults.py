@@ -125,7 +125,8 @@ class RandomRequests:
 class FaultTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--disable-uvicorn-access-log", "--max-model-len", "256", "--max-num-queued-reqs", "100000")
+        cls.server = Server("--disable-uvicorn-access-log", "--max-model-len", "256",
+                            "--max-num-queued-reqs", "100000")
 
     @classmethod
     def tearDownClass(cls):
