@@ -337,7 +337,7 @@ class FaultTest(unittest.TestCase):
                 statuses[status] = statuses.get(status, 0) + 1
                 self.assertTrue(status is None or status < 500, (request, answer[:500]))
         # Of all kinds there were some, or the requests were no good.
-        self.assertGreater(statuses.get(200, 0), NUM_RANDOM // 50, statuses)
+        self.assertGreater(statuses.get(200, 0), 0, statuses)
         self.assertGreater(statuses.get(400, 0), NUM_RANDOM // 10, statuses)
 
 
