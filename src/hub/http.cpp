@@ -1,27 +1,15 @@
 #include "hub/http.h"
 
-#include <curl/curl.h>
-
-#include <mutex>
-
 #include "base/check.h"
 #include "base/format.h"
+#include "hub/curl.h"
 
 namespace octavo::hub {
 namespace {
 
-constexpr long kConnectTimeoutS = 30;
-
 // Of the text of an error page: what is kept, and what may come at all.
 constexpr size_t kMaxErrorTextBytes = 16 << 10;
 constexpr int64_t kMaxDiscardedBytes = 1 << 20;
-
-struct CurlDeleter {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-  void operator()(char* text) const { curl_free(text); }
-};
 
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
@@ -110,8 +98,7 @@ struct HttpClient::Impl {
 };
 
 HttpClient::HttpClient(int timeout_s) : impl_(std::make_unique<Impl>()) {
-  static std::once_flag initialized;
-  std::call_once(initialized, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  init_curl();
   impl_->handle.reset(curl_easy_init());
   impl_->timeout_s = timeout_s;
 }
@@ -134,12 +121,9 @@ Result<HttpResponse> HttpClient::perform(const HttpRequest& request, HttpBody* b
                      static_cast<curl_off_t>(request.json_body.size()));
     curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.json_body.c_str());
   }
+  set_common_options(handle);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_USERAGENT, "octavo");
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, impl_->timeout_s);
   curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);

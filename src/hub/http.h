@@ -1,5 +1,5 @@
 // HttpClient: one request at a time over connections that it keeps. Redirects, retries and what an
-// answer means are its callers' business. The only wrapper of libcurl is http.cpp.
+// answer means are its callers' business. Many requests at once: hub/http_streams.h.
 #pragma once
 
 #include <cstdint>

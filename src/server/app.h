@@ -39,6 +39,10 @@ class App {
   // The engine's tokenizer, or an error that says there is none.
   Result<const Tokenizer*> tokenizer() const;
 
+  // An error for a prompt that is too large for the context whatever its tokens are: tokenizing it
+  // to say so would keep a thread busy for seconds.
+  Status check_prompt_size(size_t size_bytes) const;
+
   // Whether the server is ready for requests; the error says why not.
   Status health() const;
 
@@ -61,6 +65,7 @@ class App {
  private:
   AsyncEngine& engine_;
   const ServerConfig config_;
+  const size_t max_prompt_bytes_;
   ServingMetrics metrics_;
   const ContentKinds content_kinds_;
   std::atomic<bool> is_draining_ = false;

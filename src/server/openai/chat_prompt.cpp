@@ -203,6 +203,7 @@ Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
   if (continue_final_message) {
     OCTAVO_TRY(cut_after(rendered, last_text(messages.back().get_object())));
   }
+  OCTAVO_TRY(app.check_prompt_size(rendered.text.size()));
   Prompt prompt;
   prompt.token_ids = OCTAVO_TRY(tokenizer->encode_prompt(rendered));
   prompt.text = std::move(rendered.text);

@@ -17,6 +17,7 @@ Result<Prompt> read_prompt(App& app, const std::string& name, const Json& value,
   Prompt prompt;
   if (value.is_string()) {
     const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
+    OCTAVO_TRY(app.check_prompt_size(value.get_string().size()));
     prompt.text = to_view(value.get_string());
     prompt.token_ids = OCTAVO_TRY(
         tokenizer->encode(prompt.text, {.add_special = add_special_tokens, .parse_special = true}));
