@@ -130,14 +130,22 @@ Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
     return Status(weight.status().code(),
                   format("{}: {}", checkpoint_.path(), weight.status().message()));
   }
+  if (weight->owner != tensor.owner) give_back(tensor);
   return weight;
+}
+
+// What was copied is not needed in memory a second time.
+void WeightLoader::give_back(const Tensor& tensor) const {
+  checkpoint_.give_back({tensor.data, static_cast<size_t>(tensor.size_bytes())});
 }
 
 Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                                          RowOrder order) {
-  Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
-  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
-  return pack(tensor);
+  const Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
+  if (!order.adjacent_pairs || mode_ != LoadMode::kCompute) return pack(tensor);
+  const Tensor reordered = reorder_rows(tensor, order);
+  give_back(tensor);
+  return pack(reordered);
 }
 
 Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,

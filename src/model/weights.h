@@ -91,6 +91,7 @@ class WeightLoader {
   std::string file_name(std::string_view hf_name) const;
   Result<Tensor> take(std::string_view hf_name, const Shape& shape);
   Result<ops::Weight> pack(const Tensor& tensor) const;
+  void give_back(const Tensor& tensor) const;
   std::string_view why_redundant(std::string_view name) const;
 
   const formats::Checkpoint& checkpoint_;

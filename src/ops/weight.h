@@ -12,6 +12,8 @@ namespace octavo::ops {
 
 enum class PackedLayout : uint8_t {
   kRowMajor,  // as in the file: `rows` rows, each a run of values or blocks; no gaps
+  kLanes8,    // of the CPU backend: 8 or 16 rows beside one another (backends/cpu/pack_lanes.h)
+  kLanes16,
 };
 
 struct Weight {
@@ -24,7 +26,7 @@ struct Weight {
 
   int64_t row_bytes() const { return dtype_bytes(dtype, cols); }
   int64_t size_bytes() const { return rows * row_bytes(); }
-  const std::byte* row(int64_t i) const { return data + i * row_bytes(); }
+  const std::byte* row(int64_t i) const { return data + i * row_bytes(); }  // of kRowMajor
 };
 
 }  // namespace octavo::ops
