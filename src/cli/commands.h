@@ -7,6 +7,7 @@ int run_bench(int argc, const char* const* argv);
 int run_detokenize(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
 int run_eval(int argc, const char* const* argv);
+int run_generate(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_list(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);

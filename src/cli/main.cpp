@@ -22,6 +22,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "answer a prompt, or chat in the terminal", run_run},
     {"serve", "serve a model over HTTP, with the API of vLLM and OpenAI", run_serve},
+    {"generate", "answer a file of requests, many at once", run_generate},
     {"tokenize", "show the token ids of a text", run_tokenize},
     {"detokenize", "show the text of token ids", run_detokenize},
     {"template", "show the prompt that a chat template makes of messages", run_template},

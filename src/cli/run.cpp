@@ -8,6 +8,7 @@
 #include "cli/generate_args.h"
 #include "cli/message.h"
 #include "cli/model_args.h"
+#include "cli/token_json.h"
 
 namespace octavo::cli {
 namespace {
@@ -32,22 +33,6 @@ Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run)
   return conversation.encode(*model.tokenizer());
 }
 
-JsonObject to_json(const Logprob& l) {
-  return {{"token_id", l.token_id}, {"logprob", l.logprob}, {"rank", l.rank}};
-}
-
-JsonArray to_json(const std::vector<TokenLogprobs>& positions) {
-  JsonArray array;
-  for (const TokenLogprobs& position : positions) {
-    JsonArray top;
-    for (const Logprob& l : position.top) top.push_back(to_json(l));
-    JsonObject entry = to_json(position.token);
-    entry["top"] = std::move(top);
-    array.push_back(std::move(entry));
-  }
-  return array;
-}
-
 double rate(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
@@ -69,8 +54,8 @@ JsonObject to_json(const Generation& g, const SamplingParams& sampling, double l
         {"decode_s", g.timings.decode_s},
         {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
         {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
-  if (sampling.logprobs) report["logprobs"] = to_json(g.logprobs);
-  if (sampling.prompt_logprobs) report["prompt_logprobs"] = to_json(g.prompt_logprobs);
+  if (sampling.logprobs) report["logprobs"] = logprobs_json(g.logprobs);
+  if (sampling.prompt_logprobs) report["prompt_logprobs"] = logprobs_json(g.prompt_logprobs);
   return report;
 }
 
