@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/scheduler/trace.h"
+#include "cli/trace.h"
 #include "engine/scheduler.h"
 
 namespace octavo::bench {
@@ -41,7 +41,8 @@ struct SimulatorResult {
   double contiguous_waste = 0;  // if each running sequence had room for the longest request
 };
 
-SimulatorResult simulate(const std::vector<TraceRequest>& trace, const SimulatorConfig& config);
+SimulatorResult simulate(const std::vector<cli::TraceRequest>& trace,
+                         const SimulatorConfig& config);
 
 // Seconds of one step with so many sequences that decode, and others that wait.
 double time_steady_step(int64_t num_running, int64_t num_waiting);

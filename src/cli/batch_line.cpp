@@ -1,11 +1,13 @@
 #include "cli/batch_line.h"
 
+#include <cstdio>
 #include <exception>
 #include <memory>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "cli/page_table_text.h"
 #include "cli/token_json.h"
 #include "server/openai/error.h"
 #include "server/openai/fields.h"
@@ -116,17 +118,37 @@ Result<EngineRequest> read_request(const BatchContext& context, const JsonObject
   return request;
 }
 
+// While a request runs; it has no blocks any more once its last event has come.
+std::string describe_page_tables(AsyncEngine& engine, const BatchLine& line, RequestId id,
+                                 int32_t n) {
+  std::string text;
+  for (int32_t i = 0; i < n; ++i) {
+    const auto rows = engine.page_table(id, i);
+    if (!rows.ok() || rows->empty()) continue;
+    text += format("page table of line {}, answer {}\n{}", line.number, i, page_table_text(*rows));
+  }
+  return text;
+}
+
 void answer_plain(const BatchContext& context, const BatchLine& line, const JsonObject& body,
                   const BatchAnswerFn& done) {
   auto request = read_request(context, body);
   if (!request.ok()) return done(plain_failure(line, request.status()));
+  if (context.debug_page_table) request->output_kind = OutputKind::kCumulative;
   const SamplingParams sampling = request->sampling;
+  const int32_t n = request->n;
+  const auto tables = std::make_shared<std::string>();  // of the engine's thread
   const auto id = context.app.engine().submit(
       std::move(*request),
-      [&mailbox = context.mailbox, line, sampling, done](const RequestOutput& output) {
-        if (!output.finished) return;
-        mailbox.post(
-            [line, sampling, done, output] { done(plain_answer(line, sampling, output)); });
+      [&context, line, sampling, n, tables, done](const RequestOutput& output) {
+        if (!output.finished) {
+          *tables = describe_page_tables(context.app.engine(), line, output.id, n);
+          return;
+        }
+        context.mailbox.post([line, sampling, tables = std::move(*tables), done, output] {
+          std::fputs(tables.c_str(), stderr);
+          done(plain_answer(line, sampling, output));
+        });
       });
   if (!id.ok()) done(plain_failure(line, id.status()));
 }

@@ -32,11 +32,13 @@ using BatchAnswerFn = std::function<void(BatchAnswer answer)>;
 // What lines have in common.
 struct BatchContext {
   server::App& app;
-  Mailbox& mailbox;        // where answers come
-  int64_t max_tokens = 0;  // of lines that do not say; 0: what the context holds
+  Mailbox& mailbox;               // where answers come
+  int64_t max_tokens = 0;         // of lines that do not say; 0: what the context holds
+  bool debug_page_table = false;  // print it; of lines in octavo's own form
 };
 
-// Calls `done` once, by the thread that runs the mailbox or before it returns.
+// Calls `done` once, by the thread that runs the mailbox or before it returns; `context` must live
+// until then.
 void answer_line(const BatchContext& context, const BatchLine& line, BatchAnswerFn done);
 
 }  // namespace octavo::cli

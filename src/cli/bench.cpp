@@ -1,5 +1,5 @@
-// `octavo bench latency`: prefill and decode speed of B sequences at once, with the share of the
-// memory bandwidth that decoding reaches, measured in the same run.
+// `octavo bench`: of its two kinds here is `latency`: prefill and decode speed of B sequences at
+// once, with the share of the memory bandwidth that decoding reaches, measured in the same run.
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -116,11 +116,18 @@ std::string render(const JsonObject& r) {
 }  // namespace
 
 int run_bench(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "throughput") {
+    return run_bench_throughput(argc - 1, argv + 1);
+  }
   std::string what;
   BenchArgs bench;
-  Args args("bench", "Measure speed. WHAT is latency.",
-            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n");
-  args.positional("WHAT", what, "latency: prefill and decode of a batch");
+  Args args("bench",
+            "Measure speed. WHAT is latency, with the flags below, or throughput, with its own: "
+            "octavo bench throughput --help.",
+            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
+            "  octavo bench throughput smollm2 --num-prompts 32\n");
+  args.positional("WHAT", what,
+                  "latency: prefill and decode of a batch; throughput: many requests");
   ModelArgs model_args(args);
   args.option("--input-len", bench.input_len, "tokens of each prompt");
   args.option("--output-len", bench.output_len, "tokens of each answer");
@@ -130,7 +137,7 @@ int run_bench(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (what != "latency" || bench.num_iters < 1) {
     print_error(what != "latency"
-                    ? format("bench knows latency, not '{}'", what)
+                    ? format("bench knows latency and throughput, not '{}'", what)
                     : format("--num-iters is {}, which must be at least 1", bench.num_iters));
     return kExitUsage;
   }

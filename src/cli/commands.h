@@ -4,6 +4,7 @@
 namespace octavo::cli {
 
 int run_bench(int argc, const char* const* argv);
+int run_bench_throughput(int argc, const char* const* argv);  // a kind of bench
 int run_detokenize(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
 int run_eval(int argc, const char* const* argv);

@@ -57,7 +57,7 @@ class BatchRun {
  public:
   BatchRun(server::App& app, LineFile& input, AnswerFile& output, const GenerateOptions& options,
            const AnswerFile::Progress& before)
-      : context_{app, mailbox_, options.max_tokens},
+      : context_{app, mailbox_, options.max_tokens, options.debug_page_table},
         input_(input),
         output_(output),
         max_num_seqs_(app.engine().config().max_num_seqs),

@@ -1,5 +1,7 @@
 #include "cli/line_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -18,7 +20,12 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 Result<LineFile> LineFile::open(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return not_found(format("{}: {}", path, std::strerror(errno)));
-  return LineFile(path, file);
+  LineFile lines(path, file);
+  struct stat info {};
+  if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return invalid_argument(format("{}: cannot be read: it is a folder", path));
+  }
+  return lines;
 }
 
 // Whether there is something in the buffer.

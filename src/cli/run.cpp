@@ -1,4 +1,6 @@
 // `octavo run`: answer one prompt, or chat.
+#include <cstdio>
+
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
@@ -8,6 +10,7 @@
 #include "cli/generate_args.h"
 #include "cli/message.h"
 #include "cli/model_args.h"
+#include "cli/page_table_text.h"
 #include "cli/token_json.h"
 
 namespace octavo::cli {
@@ -21,6 +24,7 @@ struct RunArgs {
   bool has_token_ids = false;
   bool raw = false;
   bool json = false;
+  bool debug_page_table = false;
 };
 
 Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run) {
@@ -75,6 +79,7 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
     return writable && !InterruptGuard::interrupted();
   });
   if (!generation.ok()) return fail(generation.status());
+  if (run.debug_page_table) std::fputs(page_table_text(model.page_table()).c_str(), stderr);
   writable =
       writable && print_out(run.json ? dump_json(to_json(*generation, sampling, load_s), 2) + "\n"
                                      : std::string("\n"));
@@ -90,8 +95,8 @@ Status check(const RunArgs& run, const SamplingParams& sampling) {
   if (!run.system.empty() && (run.raw || run.has_token_ids)) {
     return invalid_argument("--system needs the chat template: not with --raw or --token-ids");
   }
-  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json)) {
-    return invalid_argument("--raw and --json need a prompt");
+  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json || run.debug_page_table)) {
+    return invalid_argument("--raw, --json and --debug-page-table need a prompt");
   }
   if (!run.json && (sampling.logprobs || sampling.prompt_logprobs)) {
     return invalid_argument("--logprobs and --prompt-logprobs need --json");
@@ -116,6 +121,8 @@ int run_run(int argc, const char* const* argv) {
   args.option("--token-ids", run.token_ids, "comma-separated ids in place of a prompt");
   SamplingArgs sampling_args(args);
   args.flag("--json", run.json, "print an object with text, token_ids, usage and timings");
+  args.flag("--debug-page-table", run.debug_page_table,
+            "print on standard error which KV blocks prompt and answer have");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   run.has_prompt = args.given("PROMPT");
   run.has_token_ids = args.given("--token-ids");

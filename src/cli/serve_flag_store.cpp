@@ -83,13 +83,6 @@ Status store_dtype(Options& options, const std::string& value) {
   return {};
 }
 
-Status store_kv_cache_quantization(Options& options, const std::string& value) {
-  bool wanted = false;
-  OCTAVO_TRY(parse_option(value, wanted));
-  if (wanted) options.engine.kv_cache_dtype = "int8";
-  return {};
-}
-
 Status store_scheduling_policy(Options& options, const std::string& value) {
   if (value != "fcfs" && value != "priority") return invalid_argument("must be fcfs or priority");
   options.engine.scheduling_policy =

@@ -82,8 +82,8 @@ constexpr ServeFlag kMemoryFlags[] = {
     {"--kv-cache-dtype", "", kValue, kWorks, "TYPE",
      "type of cached keys and values: auto, float32, bfloat16, float16",
      store<OCTAVO_OPTION(engine.kv_cache_dtype)>},
-    {"--enable-kv-cache-quantization", "", kBool, kWorks, "",
-     "octavo's own: the same as --kv-cache-dtype int8", store_kv_cache_quantization},
+    {"--enable-kv-cache-quantization", "", kBool, kRefused, "",
+     "keys and values are kept unquantized: use --kv-cache-dtype bfloat16", nullptr},
     {"--enable-prefix-caching", "", kBool, kWorks, "",
      "reuse what earlier prompts computed; on unless turned off",
      store<OCTAVO_OPTION(engine.enable_prefix_caching)>},
@@ -300,6 +300,9 @@ constexpr ServeFlag kGenerateFlags[] = {
     {"--max-tokens", "", kValue, kWorks, "N",
      "most tokens of an answer whose line does not say; 0: what the context holds",
      store<OCTAVO_OPTION(generate.max_tokens)>},
+    {"--debug-page-table", "", kBool, kWorks, "",
+     "print which KV blocks a request has, before its last token",
+     store<OCTAVO_OPTION(generate.debug_page_table)>},
 };
 
 constexpr ServeFlag kThroughputFlags[] = {
@@ -310,15 +313,19 @@ constexpr ServeFlag kThroughputFlags[] = {
      store<OCTAVO_OPTION(throughput.dataset_path)>},
     {"--num-prompts", "", kValue, kWorks, "N", "requests, all submitted at once; 1000",
      store<OCTAVO_OPTION(throughput.num_prompts)>},
-    {"--input-len", "", kValue, kWorks, "N", "of random: tokens of a prompt, with its prefix; 1024",
+    {"--input-len", "", kValue, kWorks, "N",
+     "of random: tokens of a prompt behind its prefix; 1024",
      store<OCTAVO_OPTION(throughput.input_len)>},
     {"--output-len", "", kValue, kWorks, "N", "tokens of an answer; 128, or as the trace says",
      store<OCTAVO_OPTION(throughput.output_len)>},
-    {"--prefix-len", "", kValue, kWorks, "N", "of random: tokens that all prompts begin with; 0",
+    {"--prefix-len", "", kValue, kWorks, "N",
+     "of random: tokens before them that all prompts share; 0",
      store<OCTAVO_OPTION(throughput.prefix_len)>},
     {"--n", "", kValue, kWorks, "N", "answers to a request; 1", store<OCTAVO_OPTION(throughput.n)>},
     {"--seed", "", kValue, kWorks, "N", "of the prompts and of sampling; 0",
      store<OCTAVO_OPTION(throughput.seed)>},
+    {"--temperature", "", kValue, kWorks, "T", "octavo's own: of sampling; 1, and 0 is greedy",
+     store<OCTAVO_OPTION(throughput.temperature)>},
     {"--output-json", "", kValue, kWorks, "FILE", "write the figures there too",
      store<OCTAVO_OPTION(throughput.output_json)>},
 };
@@ -377,8 +384,7 @@ const EngineCommand kGenerateCommand{
     "of\n"
     "OpenAI's batches: {\"custom_id\", \"method\", \"url\", \"body\"}.\n\n"
     "Examples:\n"
-    "  octavo generate smollm2 --input prompts.jsonl --output answers.jsonl\n"
-    "  octavo generate smollm2 -i batch.jsonl -o results.jsonl --max-num-seqs 64\n",
+    "  octavo generate smollm2 --input prompts.jsonl --output answers.jsonl\n",
     kGenerateGroups};
 
 const EngineCommand kThroughputCommand{
@@ -387,7 +393,6 @@ const EngineCommand kThroughputCommand{
     "Usage: octavo bench throughput MODEL [FLAGS]\n\n"
     "Examples:\n"
     "  octavo bench throughput smollm2 --input-len 128 --output-len 128 --num-prompts 32\n"
-    "  octavo bench throughput smollm2 --input-len 1024 --prefix-len 1000 --num-prompts 50\n"
     "  octavo bench throughput smollm2 --dataset-name trace --dataset-path trace.csv\n",
     kThroughputGroups};
 

@@ -13,6 +13,7 @@ struct GenerateOptions {
   std::string input;
   std::string output;
   bool overwrite = false;
+  bool debug_page_table = false;
   int64_t max_tokens = 0;  // of answers whose line does not say; 0: what the context holds
 };
 
@@ -25,6 +26,7 @@ struct ThroughputOptions {
   int64_t prefix_len = 0;
   int64_t n = 1;
   int64_t seed = 0;
+  double temperature = 1;
   std::string output_json;
 };
 

@@ -10,7 +10,7 @@
 #include "octavo/status.h"
 #include "octavo/tokenizer.h"
 
-namespace octavo::bench {
+namespace octavo::cli {
 
 struct TraceRequest {
   double arrival_s = 0;  // since the first request
@@ -25,4 +25,4 @@ Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t li
 // A prompt as the trace describes it: the tokens of its blocks, or ones that nobody else has.
 std::vector<TokenId> make_prompt(const TraceRequest& request, int64_t index);
 
-}  // namespace octavo::bench
+}  // namespace octavo::cli
