@@ -268,7 +268,7 @@ void answer_openai(const BatchContext& context, const BatchLine& line, const Jso
 
 }  // namespace
 
-void answer_line(const BatchContext& context, const BatchLine& line, BatchAnswerFn done) {
+void answer_line(const BatchContext& context, const BatchLine& line, const BatchAnswerFn& done) {
   if (line.too_long) {
     return done(plain_failure(line, invalid_argument("the line is too long")));
   }

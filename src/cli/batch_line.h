@@ -39,6 +39,6 @@ struct BatchContext {
 
 // Calls `done` once, by the thread that runs the mailbox or before it returns; `context` must live
 // until then.
-void answer_line(const BatchContext& context, const BatchLine& line, BatchAnswerFn done);
+void answer_line(const BatchContext& context, const BatchLine& line, const BatchAnswerFn& done);
 
 }  // namespace octavo::cli
