@@ -145,8 +145,9 @@ Status apply_config_entry(const EngineCommand& command, Parser& parser, const st
     print_hint(format("warning: {}: {} has no effect on {}", path, entry.key, command.name));
     return {};
   }
-  if (!use.ok())
+  if (!use.ok()) {
     return invalid_argument(format("{}: key {}: {}", path, entry.key, use.status().message()));
+  }
   if (entry.values.empty()) return {};
   const FlagKind kind = use->flag->kind;
   if (kind == FlagKind::kBool && entry.values[0] != "true" && entry.values[0] != "false") {
@@ -223,7 +224,8 @@ Result<ServeOptions> parse_engine_flags(const EngineCommand& command,
   }
   Parser parser;
   if (!config_file.empty()) {
-    for (const ConfigEntry& entry : OCTAVO_TRY(read_config_file(config_file))) {
+    const std::vector<ConfigEntry> entries = OCTAVO_TRY(read_config_file(config_file));
+    for (const ConfigEntry& entry : entries) {
       OCTAVO_TRY(apply_config_entry(command, parser, config_file, entry));
     }
   }
