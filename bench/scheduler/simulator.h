@@ -12,6 +12,10 @@
 
 namespace octavo::bench {
 
+using cli::make_prompt;
+using cli::read_trace;
+using cli::TraceRequest;
+
 struct SimulatorConfig {
   engine::SchedulerConfig scheduler;
   int64_t num_blocks = 20000;

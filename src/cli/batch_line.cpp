@@ -91,7 +91,8 @@ Result<std::vector<TokenId>> read_prompt(server::App& app, server::Fields& field
   fields.read("add_special_tokens", add_special_tokens);
   OCTAVO_TRY(fields.status());
   if (prompt == nullptr) return ids;
-  auto prompts = OCTAVO_TRY(server::read_prompts(app, *prompt, add_special_tokens, false));
+  auto prompts =
+      OCTAVO_TRY(server::read_prompts(app, "prompt", *prompt, add_special_tokens, false));
   if (prompts.size() != 1)
     return invalid_argument("prompt must be one prompt: a line is a request");
   return std::move(prompts[0].token_ids);

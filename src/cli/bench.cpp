@@ -2,6 +2,7 @@
 // once, with the share of the memory bandwidth that decoding reaches, measured in the same run.
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <thread>
 
 #include "base/check.h"
@@ -116,18 +117,21 @@ std::string render(const JsonObject& r) {
 }  // namespace
 
 int run_bench(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "serve") return run_bench_serve(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "throughput") {
     return run_bench_throughput(argc - 1, argv + 1);
   }
   std::string what;
   BenchArgs bench;
   Args args("bench",
-            "Measure speed. WHAT is latency, with the flags below, or throughput, with its own: "
-            "octavo bench throughput --help.",
+            "Measure speed. WHAT is latency, with the flags below, or serve or throughput, with "
+            "their own.",
             "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
-            "  octavo bench throughput smollm2 --num-prompts 32\n");
+            "  octavo bench throughput --help\n"
+            "  octavo bench serve --help\n");
   args.positional("WHAT", what,
-                  "latency: prefill and decode of a batch; throughput: many requests");
+                  "latency: prefill and decode of a batch; serve: load for a server; throughput: "
+                  "many requests");
   ModelArgs model_args(args);
   args.option("--input-len", bench.input_len, "tokens of each prompt");
   args.option("--output-len", bench.output_len, "tokens of each answer");
@@ -137,7 +141,7 @@ int run_bench(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (what != "latency" || bench.num_iters < 1) {
     print_error(what != "latency"
-                    ? format("bench knows latency and throughput, not '{}'", what)
+                    ? format("bench knows latency, serve and throughput, not '{}'", what)
                     : format("--num-iters is {}, which must be at least 1", bench.num_iters));
     return kExitUsage;
   }
