@@ -104,7 +104,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   scheduler.max_logit_rows = scheduler.max_num_seqs;
-  const auto trace = read_trace(arguments.trace, arguments.num_requests);
+  const auto trace = cli::read_trace(arguments.trace, arguments.num_requests);
   if (!trace.ok()) {
     std::fprintf(stderr, "%s\n", trace.status().message().c_str());
     return 1;

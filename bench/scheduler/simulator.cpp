@@ -24,12 +24,12 @@ struct Live {
 
 class Simulator {
  public:
-  Simulator(const std::vector<TraceRequest>& trace, const SimulatorConfig& config)
+  Simulator(const std::vector<cli::TraceRequest>& trace, const SimulatorConfig& config)
       : trace_(trace),
         config_(config),
         blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching),
         scheduler_(config.scheduler, blocks_) {
-    for (const TraceRequest& request : trace) {
+    for (const cli::TraceRequest& request : trace) {
       longest_ = std::max(longest_, request.input_length + request.output_length);
     }
   }
@@ -65,7 +65,7 @@ class Simulator {
     auto live = std::make_unique<Live>();
     live->arrival_s = arrival_of(index);
     Sequence& sequence = live->sequence;
-    sequence.token_ids = make_prompt(trace_[index], static_cast<int64_t>(index));
+    sequence.token_ids = cli::make_prompt(trace_[index], static_cast<int64_t>(index));
     sequence.max_num_tokens = trace_[index].input_length + trace_[index].output_length;
     sequence.first_logit_position = trace_[index].input_length - 1;
     if (!scheduler_.check_fits(1, sequence.max_num_tokens).ok()) {
@@ -127,7 +127,7 @@ class Simulator {
     used_slots_ += seconds * static_cast<double>(blocks_.num_used_blocks() * config_.block_size);
   }
 
-  const std::vector<TraceRequest>& trace_;
+  const std::vector<cli::TraceRequest>& trace_;
   SimulatorConfig config_;
   BlockManager blocks_;
   Scheduler scheduler_;
@@ -144,7 +144,8 @@ class Simulator {
 
 }  // namespace
 
-SimulatorResult simulate(const std::vector<TraceRequest>& trace, const SimulatorConfig& config) {
+SimulatorResult simulate(const std::vector<cli::TraceRequest>& trace,
+                         const SimulatorConfig& config) {
   return Simulator(trace, config).run();
 }
 

@@ -45,7 +45,8 @@ struct SimulatorResult {
   double contiguous_waste = 0;  // if each running sequence had room for the longest request
 };
 
-SimulatorResult simulate(const std::vector<TraceRequest>& trace, const SimulatorConfig& config);
+SimulatorResult simulate(const std::vector<cli::TraceRequest>& trace,
+                         const SimulatorConfig& config);
 
 // Seconds of one step with so many sequences that decode, and others that wait.
 double time_steady_step(int64_t num_running, int64_t num_waiting);

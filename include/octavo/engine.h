@@ -120,14 +120,9 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // computed or found in the cache, of first admissions
   int64_t generation_tokens = 0;
   int64_t num_steps = 0;
+  double step_s = 0;           // in steps: scheduling, computing, sampling, delivering
+  double forward_s = 0;        // of that, computing
   double last_step_age_s = 0;  // since a step ended, or the engine had nothing to do
-};
-
-// A line of a sequence's page table.
-struct PageTableRow {
-  int64_t page = 0;    // logical
-  int32_t block = -1;  // physical; -1: given back
-  int32_t reference_count = 0;
 };
 
 class AsyncEngine {

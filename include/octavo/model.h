@@ -58,6 +58,13 @@ struct Logits {
   std::vector<float> values;
 };
 
+// A line of a sequence's page table.
+struct PageTableRow {
+  int64_t page = 0;    // logical
+  int32_t block = -1;  // physical; -1: given back
+  int32_t reference_count = 0;
+};
+
 class Model {
  public:
   // Loads a model file or folder. Errors name the file, key or tensor.
@@ -86,6 +93,9 @@ class Model {
   // left in the KV cache is reused. `sink` may be null; it is called by the calling thread, and
   // must not call this model.
   virtual Result<Generation> generate(const Request& request, const OutputSink& sink) = 0;
+
+  // Of the sequence that the last call left in the KV cache. Not while one of them runs.
+  virtual std::vector<PageTableRow> page_table() const = 0;
 
   // Times `batch_size` sequences at once, each of `input_len` arbitrary tokens, decoding
   // `output_len` further ones greedily. Nothing is reused from earlier calls.

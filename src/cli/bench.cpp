@@ -1,5 +1,5 @@
-// `octavo bench latency`: prefill and decode speed of B sequences at once, with the share of the
-// memory bandwidth that decoding reaches, measured in the same run.
+// `octavo bench`: of its two kinds here is `latency`: prefill and decode speed of B sequences at
+// once, with the share of the memory bandwidth that decoding reaches, measured in the same run.
 #include <algorithm>
 #include <numeric>
 #include <string_view>
@@ -118,14 +118,20 @@ std::string render(const JsonObject& r) {
 
 int run_bench(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == "serve") return run_bench_serve(argc - 1, argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "throughput") {
+    return run_bench_throughput(argc - 1, argv + 1);
+  }
   std::string what;
   BenchArgs bench;
-  Args args("bench", "Measure speed. WHAT is latency or serve.",
+  Args args("bench",
+            "Measure speed. WHAT is latency, with the flags below, or serve or throughput, with "
+            "their own.",
             "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
+            "  octavo bench throughput --help\n"
             "  octavo bench serve --help\n");
   args.positional("WHAT", what,
-                  "latency: prefill and decode of a batch; serve: load for a server, with flags of "
-                  "its own");
+                  "latency: prefill and decode of a batch; serve: load for a server; throughput: "
+                  "many requests");
   ModelArgs model_args(args);
   args.option("--input-len", bench.input_len, "tokens of each prompt");
   args.option("--output-len", bench.output_len, "tokens of each answer");
@@ -135,7 +141,7 @@ int run_bench(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (what != "latency" || bench.num_iters < 1) {
     print_error(what != "latency"
-                    ? format("bench knows latency and serve, not '{}'", what)
+                    ? format("bench knows latency, serve and throughput, not '{}'", what)
                     : format("--num-iters is {}, which must be at least 1", bench.num_iters));
     return kExitUsage;
   }

@@ -4,10 +4,12 @@
 namespace octavo::cli {
 
 int run_bench(int argc, const char* const* argv);
-int run_bench_serve(int argc, const char* const* argv);  // of run_bench
+int run_bench_serve(int argc, const char* const* argv);       // of run_bench
+int run_bench_throughput(int argc, const char* const* argv);  // of run_bench
 int run_detokenize(int argc, const char* const* argv);
 int run_doctor(int argc, const char* const* argv);
 int run_eval(int argc, const char* const* argv);
+int run_generate(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_list(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);

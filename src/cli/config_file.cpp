@@ -42,23 +42,35 @@ std::string to_value(const YAML::Node& node) {
   return node.IsScalar() ? node.Scalar() : dump_json(to_json(node, 0));
 }
 
+void append_entries(const YAML::Node& map, std::vector<ConfigEntry>& entries) {
+  for (const auto& entry : map) {
+    std::vector<std::string> values;
+    if (entry.second.IsSequence()) {
+      for (const YAML::Node& value : entry.second) values.push_back(to_value(value));
+    } else if (!entry.second.IsNull()) {
+      values.push_back(to_value(entry.second));
+    }
+    entries.push_back({entry.first.Scalar(), std::move(values)});
+  }
+}
+
 }  // namespace
 
-Result<ConfigEntries> read_config_file(const std::string& path) {
+Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
   try {
-    const YAML::Node root = YAML::LoadFile(path);
-    ConfigEntries entries;
+    YAML::Node root = YAML::LoadFile(path);
+    std::vector<ConfigEntry> entries;
     if (root.IsNull()) return entries;
     if (!root.IsMap()) return invalid_argument(format("{}: must hold `flag: value` lines", path));
-    for (const auto& entry : root) {
-      std::vector<std::string> values;
-      if (entry.second.IsSequence()) {
-        for (const YAML::Node& value : entry.second) values.push_back(to_value(value));
-      } else if (!entry.second.IsNull()) {
-        values.push_back(to_value(entry.second));
+    const YAML::Node nested = root["model_config"];
+    if (nested) {
+      if (!nested.IsMap()) {
+        return invalid_argument(format("{}: model_config must hold `flag: value` lines", path));
       }
-      entries.emplace_back(entry.first.Scalar(), std::move(values));
+      append_entries(nested, entries);
+      root.remove("model_config");
     }
+    append_entries(root, entries);
     return entries;
   } catch (const YAML::BadFile&) {
     return not_found(format("--config {}: cannot be read", path));

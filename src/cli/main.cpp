@@ -22,6 +22,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "answer a prompt, or chat in the terminal", run_run},
     {"serve", "serve a model over HTTP, with the API of vLLM and OpenAI", run_serve},
+    {"generate", "answer a file of requests, many at once", run_generate},
     {"chat", "chat with a model that a server serves", run_remote_chat},
     {"complete", "let a model that a server serves go on with a text", run_remote_complete},
     {"tokenize", "show the token ids of a text", run_tokenize},

@@ -1,4 +1,6 @@
 // `octavo run`: answer one prompt, or chat.
+#include <cstdio>
+
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
@@ -8,6 +10,8 @@
 #include "cli/generate_args.h"
 #include "cli/message.h"
 #include "cli/model_args.h"
+#include "cli/page_table_text.h"
+#include "cli/token_json.h"
 
 namespace octavo::cli {
 namespace {
@@ -20,6 +24,7 @@ struct RunArgs {
   bool has_token_ids = false;
   bool raw = false;
   bool json = false;
+  bool debug_page_table = false;
 };
 
 Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run) {
@@ -30,22 +35,6 @@ Result<std::vector<TokenId>> make_prompt(const Model& model, const RunArgs& run)
   Conversation conversation(run.system);
   conversation.add("user", text);
   return conversation.encode(*model.tokenizer());
-}
-
-JsonObject to_json(const Logprob& l) {
-  return {{"token_id", l.token_id}, {"logprob", l.logprob}, {"rank", l.rank}};
-}
-
-JsonArray to_json(const std::vector<TokenLogprobs>& positions) {
-  JsonArray array;
-  for (const TokenLogprobs& position : positions) {
-    JsonArray top;
-    for (const Logprob& l : position.top) top.push_back(to_json(l));
-    JsonObject entry = to_json(position.token);
-    entry["top"] = std::move(top);
-    array.push_back(std::move(entry));
-  }
-  return array;
 }
 
 double rate(int64_t tokens, double seconds) {
@@ -69,8 +58,8 @@ JsonObject to_json(const Generation& g, const SamplingParams& sampling, double l
         {"decode_s", g.timings.decode_s},
         {"prefill_tokens_per_s", rate(computed, g.timings.prefill_s)},
         {"decode_tokens_per_s", rate(g.usage.completion_tokens - 1, g.timings.decode_s)}}}};
-  if (sampling.logprobs) report["logprobs"] = to_json(g.logprobs);
-  if (sampling.prompt_logprobs) report["prompt_logprobs"] = to_json(g.prompt_logprobs);
+  if (sampling.logprobs) report["logprobs"] = logprobs_json(g.logprobs);
+  if (sampling.prompt_logprobs) report["prompt_logprobs"] = logprobs_json(g.prompt_logprobs);
   return report;
 }
 
@@ -90,6 +79,7 @@ int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, dou
     return writable && !InterruptGuard::interrupted();
   });
   if (!generation.ok()) return fail(generation.status());
+  if (run.debug_page_table) std::fputs(page_table_text(model.page_table()).c_str(), stderr);
   writable =
       writable && print_out(run.json ? dump_json(to_json(*generation, sampling, load_s), 2) + "\n"
                                      : std::string("\n"));
@@ -105,8 +95,8 @@ Status check(const RunArgs& run, const SamplingParams& sampling) {
   if (!run.system.empty() && (run.raw || run.has_token_ids)) {
     return invalid_argument("--system needs the chat template: not with --raw or --token-ids");
   }
-  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json)) {
-    return invalid_argument("--raw and --json need a prompt");
+  if (!run.has_prompt && !run.has_token_ids && (run.raw || run.json || run.debug_page_table)) {
+    return invalid_argument("--raw, --json and --debug-page-table need a prompt");
   }
   if (!run.json && (sampling.logprobs || sampling.prompt_logprobs)) {
     return invalid_argument("--logprobs and --prompt-logprobs need --json");
@@ -131,6 +121,8 @@ int run_run(int argc, const char* const* argv) {
   args.option("--token-ids", run.token_ids, "comma-separated ids in place of a prompt");
   SamplingArgs sampling_args(args);
   args.flag("--json", run.json, "print an object with text, token_ids, usage and timings");
+  args.flag("--debug-page-table", run.debug_page_table,
+            "print on standard error which KV blocks prompt and answer have");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   run.has_prompt = args.given("PROMPT");
   run.has_token_ids = args.given("--token-ids");

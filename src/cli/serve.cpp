@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/engine_command.h"
 #include "cli/message.h"
-#include "cli/resolve_model.h"
-#include "cli/serve_flags.h"
 #include "server/app.h"
 
 namespace octavo::cli {
@@ -46,102 +41,6 @@ bool wait_for_signal(double seconds) {
     if (errno != EINTR) return false;
   } while (now_seconds() < end);
   return false;
-}
-
-Result<LogLevel> parse_log_level(const std::string& name) {
-  if (name == "debug" || name == "trace") return LogLevel::kDebug;
-  if (name == "info") return LogLevel::kInfo;
-  if (name == "warning") return LogLevel::kWarning;
-  if (name == "error" || name == "critical") return LogLevel::kError;
-  return invalid_argument(format("--uvicorn-log-level: '{}' is no level", name));
-}
-
-// The sampling defaults that a model brings: generation_config.json of its folder.
-Result<JsonObject> default_sampling(const ServeOptions& options, const std::string& model_path) {
-  JsonObject defaults;
-  if (options.generation_config != "vllm") {
-    const bool is_auto = options.generation_config == "auto";
-    const std::string folder = is_auto ? model_path : options.generation_config;
-    const std::string path = folder + "/generation_config.json";
-    std::ifstream file(path);
-    if (!file && !is_auto) return not_found("--generation-config: cannot read " + path);
-    if (file) {
-      std::ostringstream text;
-      text << file.rdbuf();
-      const Json json = OCTAVO_TRY(parse_json(text.str(), path));
-      if (!json.is_object()) return data_loss(path + ": must be a JSON object");
-      defaults = json.get_object();
-    }
-  }
-  for (const auto& entry : options.override_generation_config) {
-    defaults[entry.key()] = entry.value();
-  }
-  return defaults;
-}
-
-// Whether, and to which sizes, embeddings may be cut: config.json says so, or --hf-overrides.
-Status read_matryoshka(const Json& config, const std::string& source, server::ServerConfig& out) {
-  if (json_find(config, "is_matryoshka") != nullptr) {
-    out.is_matryoshka = OCTAVO_TRY(json_bool(config, "is_matryoshka", source));
-  }
-  if (json_find(config, "matryoshka_dimensions") == nullptr) return {};
-  out.matryoshka_dimensions.clear();
-  for (const Json& size : *OCTAVO_TRY(json_array(config, "matryoshka_dimensions", source))) {
-    if (!size.is_int64()) {
-      return data_loss(source + ": 'matryoshka_dimensions' must hold whole numbers");
-    }
-    out.matryoshka_dimensions.push_back(size.get_int64());
-  }
-  return {};
-}
-
-Status read_model_config(const std::string& model_path, server::ServerConfig& out) {
-  const std::string path = model_path + "/config.json";
-  std::ifstream file(path);
-  if (!file) return {};
-  std::ostringstream text;
-  text << file.rdbuf();
-  return read_matryoshka(OCTAVO_TRY(parse_json(text.str(), path)), path, out);
-}
-
-// The template that a file holds, or the value itself, which has Jinja's braces or a line's end.
-Result<std::string> read_chat_template(const std::string& value) {
-  if (value.empty()) return value;
-  std::string text = value;
-  std::string source = "--chat-template";
-  std::ifstream file(value);
-  std::error_code ignored;
-  if (file && std::filesystem::is_regular_file(value, ignored)) {
-    std::ostringstream content;
-    content << file.rdbuf();
-    text = content.str();
-    source = value;
-  } else if (value.find_first_of("{}\n") == std::string::npos) {
-    return not_found("--chat-template: cannot read " + value);
-  }
-  OCTAVO_TRY(check_chat_template(text, source));
-  return text;
-}
-
-Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
-  server::ServerConfig& config = options.server;
-  config.version = OCTAVO_VERSION;
-  constexpr int64_t kMostLogprobs = 20;
-  if (config.max_logprobs < 0) config.max_logprobs = kMostLogprobs;  // -1: all that there are
-  std::erase(config.api_keys, "");                                   // would let in who sends none
-  if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
-  config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
-  OCTAVO_TRY(read_model_config(path, config));
-  OCTAVO_TRY(read_matryoshka(options.hf_overrides, "--hf-overrides", config));
-  config.chat_template = OCTAVO_TRY(read_chat_template(options.chat_template));
-  if (!config.root_path.empty() && config.root_path[0] != '/') {
-    config.root_path.insert(config.root_path.begin(), '/');
-  }
-  while (config.root_path.ends_with('/')) config.root_path.pop_back();
-  // A step holds at least one token of each sequence; who raises only one of the two means both.
-  options.engine.max_num_batched_tokens =
-      std::max(options.engine.max_num_batched_tokens, options.engine.max_num_seqs);
-  return options;
 }
 
 // The line that scripts made for vLLM read.
@@ -228,32 +127,16 @@ int serve(const ServeOptions& options, const std::string& path) {
 
 int run_serve(int argc, const char* const* argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") {
-      return print_out(serve_help()) ? kExitOk : kExitFailed;
-    }
-    if (argument == "--help-markdown") {
-      return print_out(serve_flags_markdown()) ? kExitOk : kExitFailed;
-    }
+  if (std::find(arguments.begin(), arguments.end(), "--help-markdown") != arguments.end()) {
+    return print_out(serve_flags_markdown()) ? kExitOk : kExitFailed;
   }
-  const auto options = parse_serve_flags(arguments);
-  const Status usage =
-      options.ok() ? parse_log_level(options->log_level).status() : options.status();
-  if (!usage.ok()) {
-    print_error(usage.message());
-    print_hint("octavo serve --help shows all flags");
-    return kExitUsage;
-  }
-  const auto path = resolve_model(options->model, options->revision);
-  if (!path.ok()) return fail(path.status());
-  const auto completed = complete(*options, *path);
-  if (!completed.ok()) return fail(completed.status());
-  set_default_log_level(*parse_log_level(options->log_level));
+  const auto setup = set_up_engine(kServeCommand, arguments, nullptr);
+  if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   // Before any thread starts, so that all inherit it and only this one gets the signals.
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return serve(*completed, *path);
+  return serve(std::get<EngineSetup>(setup).options, std::get<EngineSetup>(setup).path);
 }
 
 }  // namespace octavo::cli

@@ -82,11 +82,16 @@ constexpr ServeFlag kMemoryFlags[] = {
      store<OCTAVO_OPTION(engine.kv_cache_memory_bytes)>},
     {"--num-gpu-blocks-override", "", kValue, kWorks, "N", "size of the KV cache in blocks",
      store<OCTAVO_OPTION(engine.num_gpu_blocks_override)>},
+    {"--max-paged-cache-size", "", kValue, kWorks, "N",
+     "octavo's own: most blocks of the KV cache; 0: no limit",
+     store<OCTAVO_OPTION(engine.max_paged_cache_size)>},
     {"--block-size", "", kValue, kWorks, "N", "tokens of a KV block",
      store<OCTAVO_OPTION(engine.block_size)>},
     {"--kv-cache-dtype", "", kValue, kWorks, "TYPE",
      "type of cached keys and values: auto, float32, bfloat16, float16",
      store<OCTAVO_OPTION(engine.kv_cache_dtype)>},
+    {"--enable-kv-cache-quantization", "", kBool, kRefused, "",
+     "keys and values are kept unquantized: use --kv-cache-dtype bfloat16", nullptr},
     {"--enable-prefix-caching", "", kBool, kWorks, "",
      "reuse what earlier prompts computed; on unless turned off",
      store<OCTAVO_OPTION(engine.enable_prefix_caching)>},
@@ -118,6 +123,9 @@ constexpr ServeFlag kSchedulingFlags[] = {
      store<OCTAVO_OPTION(engine.max_num_queued_tokens)>},
     {"--watermark", "", kValue, kWorks, "SHARE", "share of KV blocks that admission leaves free",
      store<OCTAVO_OPTION(engine.watermark)>},
+    {"--admission-factor", "", kValue, kWorks, "FACTOR",
+     "octavo's own: a request waits until its KV blocks times this are there; 1.2",
+     store<OCTAVO_OPTION(engine.admission_factor)>},
     {"--enable-chunked-prefill", "", kBool, kNoEffect, "", "prompts are always computed in chunks",
      nullptr},
     {"--async-scheduling", "", kBool, kNoEffect, "", "", nullptr},
@@ -282,30 +290,121 @@ constexpr ServeFlag kFrontEndFlags[] = {
     {"--h11-max-incomplete-event-size", "", kValue, kWorks, "BYTES", "largest request headers; 64K",
      store_header_limit},
     {"--headless", "", kBool, kRefused, "", "a server serves", nullptr},
-    {"--config", "", kValue, kWorks, "FILE", "a YAML file whose keys are these flags; flags win",
-     store<OCTAVO_OPTION(config_file)>},
     {"--shutdown-timeout", "", kValue, kWorks, "SECONDS",
      "after SIGTERM running requests may go on that long",
      store<OCTAVO_OPTION(shutdown_timeout_s)>},
 };
 
+constexpr ServeFlag kConfigFlags[] = {
+    {"--config", "", kValue, kWorks, "FILE", "a YAML file whose keys are these flags; flags win",
+     store<OCTAVO_OPTION(config_file)>},
+};
+
+constexpr ServeFlag kGenerateFlags[] = {
+    {"--input", "-i", kValue, kWorks, "FILE", "requests, one JSON object a line",
+     store<OCTAVO_OPTION(generate.input)>},
+    {"--output", "-o", kValue, kWorks, "FILE",
+     "answers in the order of the requests; what is there already is gone on with",
+     store<OCTAVO_OPTION(generate.output)>},
+    {"--overwrite", "", kBool, kWorks, "", "begin --output anew",
+     store<OCTAVO_OPTION(generate.overwrite)>},
+    {"--max-tokens", "", kValue, kWorks, "N",
+     "most tokens of an answer whose line does not say; 0: what the context holds",
+     store<OCTAVO_OPTION(generate.max_tokens)>},
+    {"--debug-page-table", "", kBool, kWorks, "",
+     "print which KV blocks a request has, before its last token",
+     store<OCTAVO_OPTION(generate.debug_page_table)>},
+};
+
+constexpr ServeFlag kThroughputFlags[] = {
+    {"--dataset-name", "", kValue, kWorks, "random|trace", "where lengths come from",
+     store<OCTAVO_OPTION(throughput.dataset_name)>},
+    {"--dataset-path", "", kValue, kWorks, "FILE",
+     "of trace: Azure's CSV, or Mooncake's lines of JSON with shared prefixes",
+     store<OCTAVO_OPTION(throughput.dataset_path)>},
+    {"--num-prompts", "", kValue, kWorks, "N", "requests, all submitted at once; 1000",
+     store<OCTAVO_OPTION(throughput.num_prompts)>},
+    {"--input-len", "", kValue, kWorks, "N",
+     "of random: tokens of a prompt behind its prefix; 1024",
+     store<OCTAVO_OPTION(throughput.input_len)>},
+    {"--output-len", "", kValue, kWorks, "N", "tokens of an answer; 128, or as the trace says",
+     store<OCTAVO_OPTION(throughput.output_len)>},
+    {"--prefix-len", "", kValue, kWorks, "N",
+     "of random: tokens before them that all prompts share; 0",
+     store<OCTAVO_OPTION(throughput.prefix_len)>},
+    {"--n", "", kValue, kWorks, "N", "answers to a request; 1", store<OCTAVO_OPTION(throughput.n)>},
+    {"--seed", "", kValue, kWorks, "N", "of the prompts and of sampling; 0",
+     store<OCTAVO_OPTION(throughput.seed)>},
+    {"--temperature", "", kValue, kWorks, "T", "octavo's own: of sampling; 1, and 0 is greedy",
+     store<OCTAVO_OPTION(throughput.temperature)>},
+    {"--output-json", "", kValue, kWorks, "FILE", "write the figures there too",
+     store<OCTAVO_OPTION(throughput.output_json)>},
+};
+
 #undef OCTAVO_OPTION
 
-constexpr FlagGroup kGroups[] = {
+constexpr FlagGroup kServeGroups[] = {
+    {"Model", kModelFlags},           {"Memory", kMemoryFlags},
+    {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
+    {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
+    {"Configuration", kConfigFlags},  {"Logs and metrics", kObservabilityFlags},
+    {"Front end", kFrontEndFlags},
+};
+
+// Without a front end.
+constexpr FlagGroup kGenerateGroups[] = {
+    {"Files", kGenerateFlags},
     {"Model", kModelFlags},
     {"Memory", kMemoryFlags},
     {"Scheduling", kSchedulingFlags},
     {"Several devices", kParallelFlags},
     {"Execution", kExecutionFlags},
     {"Adapters, speculation, tools, transfer", kFeatureFlags},
-    {"Logs and metrics", kObservabilityFlags},
-    {"Front end", kFrontEndFlags},
+    {"Configuration", kConfigFlags},
+};
+
+constexpr FlagGroup kThroughputGroups[] = {
+    {"Work", kThroughputFlags},
+    {"Model", kModelFlags},
+    {"Memory", kMemoryFlags},
+    {"Scheduling", kSchedulingFlags},
+    {"Several devices", kParallelFlags},
+    {"Execution", kExecutionFlags},
+    {"Adapters, speculation, tools, transfer", kFeatureFlags},
+    {"Configuration", kConfigFlags},
 };
 
 }  // namespace
 
-std::span<const FlagGroup> serve_flags() {
-  return kGroups;
-}
+const EngineCommand kServeCommand{
+    "octavo serve",
+    "Serve a model over HTTP, with the API of vLLM and OpenAI.\n"
+    "Usage: octavo serve MODEL [FLAGS]\n\n"
+    "Examples:\n"
+    "  octavo serve smollm2\n"
+    "  octavo serve model.gguf --port 8080 --served-model-name llama --api-key secret\n"
+    "  octavo serve ./Llama-3.2-1B-Instruct --max-model-len 8k --max-num-seqs 64\n"
+    "  octavo serve --config serve.yaml\n",
+    kServeGroups};
+
+const EngineCommand kGenerateCommand{
+    "octavo generate",
+    "Answer a file of requests, many at once. A run that was killed goes on where it was.\n"
+    "Usage: octavo generate MODEL --input FILE --output FILE [FLAGS]\n\n"
+    "A line is {\"prompt\" | \"messages\" | \"prompt_token_ids\": ..., any sampling field}, or one "
+    "of\n"
+    "OpenAI's batches: {\"custom_id\", \"method\", \"url\", \"body\"}.\n\n"
+    "Examples:\n"
+    "  octavo generate smollm2 --input prompts.jsonl --output answers.jsonl\n",
+    kGenerateGroups};
+
+const EngineCommand kThroughputCommand{
+    "octavo bench throughput",
+    "Measure how fast a model answers many requests at once.\n"
+    "Usage: octavo bench throughput MODEL [FLAGS]\n\n"
+    "Examples:\n"
+    "  octavo bench throughput smollm2 --input-len 128 --output-len 128 --num-prompts 32\n"
+    "  octavo bench throughput smollm2 --dataset-name trace --dataset-path trace.csv\n",
+    kThroughputGroups};
 
 }  // namespace octavo::cli

@@ -33,8 +33,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-const ServeFlag* find_flag(std::string_view name) {
-  for (const FlagGroup& group : serve_flags()) {
+const ServeFlag* find_flag(const EngineCommand& command, std::string_view name) {
+  for (const FlagGroup& group : command.groups) {
     for (const ServeFlag& flag : group.flags) {
       if (flag.name == name || (!flag.alias.empty() && flag.alias == name)) return &flag;
     }
@@ -42,10 +42,14 @@ const ServeFlag* find_flag(std::string_view name) {
   return nullptr;
 }
 
-Status unknown_flag(std::string_view name) {
+Status unknown_flag(const EngineCommand& command, std::string_view name) {
+  if (find_flag(kServeCommand, name) != nullptr) {
+    return invalid_argument(
+        format("{} has no flag {}: it is one of {}", command.name, name, kServeCommand.name));
+  }
   const ServeFlag* nearest = nullptr;
   size_t least = 4;  // more changes than that are another word
-  for (const FlagGroup& group : serve_flags()) {
+  for (const FlagGroup& group : command.groups) {
     for (const ServeFlag& flag : group.flags) {
       const size_t distance = edit_distance(name, flag.name);
       if (distance >= least) continue;
@@ -58,7 +62,7 @@ Status unknown_flag(std::string_view name) {
              nearest == nullptr ? "" : format("; did you mean {}?", nearest->name)));
 }
 
-Result<FlagUse> parse_name(const std::string& argument) {
+Result<FlagUse> parse_name(const EngineCommand& command, const std::string& argument) {
   FlagUse use;
   const size_t equals = argument.find('=');
   std::string name = argument.substr(0, equals);
@@ -69,13 +73,13 @@ Result<FlagUse> parse_name(const std::string& argument) {
     name.resize(dot);
   }
   if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
-  use.flag = find_flag(name);
+  use.flag = find_flag(command, name);
   if (use.flag == nullptr && name.starts_with("--no-")) {
-    use.flag = find_flag("--" + name.substr(5));
+    use.flag = find_flag(command, "--" + name.substr(5));
     if (use.flag != nullptr && use.flag->kind != FlagKind::kBool) use.flag = nullptr;
     use.negated = use.flag != nullptr;
   }
-  if (use.flag == nullptr) return unknown_flag(name);
+  if (use.flag == nullptr) return unknown_flag(command, name);
   return use;
 }
 
@@ -133,21 +137,28 @@ class Parser {
   std::vector<const ServeFlag*> begun_;  // lists
 };
 
-Status apply_config_file(Parser& parser, const std::string& path) {
-  const ConfigEntries entries = OCTAVO_TRY(read_config_file(path));
-  for (const auto& [key, values] : entries) {
-    const auto use = parse_name("--" + key);
-    if (!use.ok()) return invalid_argument(format("{}: {}", path, use.status().message()));
-    if (values.empty()) continue;
-    if (use->flag->kind == FlagKind::kBool && values[0] != "true" && values[0] != "false") {
-      return invalid_argument(format("{}: {} must be true or false", path, key));
-    }
-    if (use->flag->kind != FlagKind::kList && values.size() != 1) {
-      return invalid_argument(format("{}: {} takes one value", path, key));
-    }
-    OCTAVO_TRY(parser.apply(*use, values));
+Status apply_config_entry(const EngineCommand& command, Parser& parser, const std::string& path,
+                          const ConfigEntry& entry) {
+  const auto use = parse_name(command, "--" + entry.key);
+  if (!use.ok() && parse_name(kServeCommand, "--" + entry.key).ok()) {
+    // One file serves all commands.
+    print_hint(format("warning: {}: {} has no effect on {}", path, entry.key, command.name));
+    return {};
   }
-  return {};
+  if (!use.ok()) {
+    return invalid_argument(format("{}: key {}: {}", path, entry.key, use.status().message()));
+  }
+  if (entry.values.empty()) return {};
+  const FlagKind kind = use->flag->kind;
+  if (kind == FlagKind::kBool && entry.values[0] != "true" && entry.values[0] != "false") {
+    return invalid_argument(format("{}: {} must be true or false", path, entry.key));
+  }
+  if (kind != FlagKind::kList && entry.values.size() != 1) {
+    return invalid_argument(format("{}: {} takes one value", path, entry.key));
+  }
+  const Status status = parser.apply(*use, entry.values);
+  if (status.ok()) return {};
+  return {status.code(), format("{}: {}", path, status.message())};
 }
 
 // A flag and its values, from position `i` on, which is moved behind them.
@@ -190,7 +201,8 @@ std::string flag_help(const ServeFlag& flag) {
 
 }  // namespace
 
-Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments) {
+Result<ServeOptions> parse_engine_flags(const EngineCommand& command,
+                                        const std::vector<std::string>& arguments) {
   struct Given {
     FlagUse use;
     std::vector<std::string> values;
@@ -205,13 +217,18 @@ Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments
       model = argument;
       continue;
     }
-    FlagUse use = OCTAVO_TRY(parse_name(argument));
+    FlagUse use = OCTAVO_TRY(parse_name(command, argument));
     auto values = OCTAVO_TRY(take_values(use, arguments, i));
     if (use.flag->name == "--config") config_file = values[0];
     given.push_back({std::move(use), std::move(values)});
   }
   Parser parser;
-  if (!config_file.empty()) OCTAVO_TRY(apply_config_file(parser, config_file));
+  if (!config_file.empty()) {
+    const std::vector<ConfigEntry> entries = OCTAVO_TRY(read_config_file(config_file));
+    for (const ConfigEntry& entry : entries) {
+      OCTAVO_TRY(apply_config_entry(command, parser, config_file, entry));
+    }
+  }
   parser.end_of_config();
   for (const Given& one : given) OCTAVO_TRY(parser.apply(one.use, one.values));
   ServeOptions options = parser.take();
@@ -222,20 +239,15 @@ Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments
   return options;
 }
 
-std::string serve_help() {
-  std::string text =
-      "Serve a model over HTTP, with the API of vLLM and OpenAI.\n"
-      "Usage: octavo serve MODEL [FLAGS]\n\n"
-      "Examples:\n"
-      "  octavo serve smollm2\n"
-      "  octavo serve model.gguf --port 8080 --served-model-name llama --api-key secret\n"
-      "  octavo serve ./Llama-3.2-1B-Instruct --max-model-len 8k --max-num-seqs 64\n"
-      "  octavo serve --config serve.yaml\n\n"
-      "--x VALUE and --x=VALUE are the same, and so are --x_y and --x-y; --no-x turns a switch "
-      "off.\n";
-  for (const FlagGroup& group : serve_flags()) {
+std::string engine_help(const EngineCommand& command) {
+  std::string text = format(
+      "{}\n--x VALUE and --x=VALUE are the same, and so are --x_y and --x-y; --no-x turns a switch "
+      "off.\n",
+      command.help);
+  for (const FlagGroup& group : command.groups) {
     text += format("\n{}:\n", group.title);
     for (const ServeFlag& flag : group.flags) {
+      if (find_flag(command, flag.name) != &flag) continue;  // the command has its own
       text += format("  {:<38} {}\n", flag_title(flag), flag_help(flag));
     }
   }
@@ -250,7 +262,7 @@ std::string serve_flags_markdown() {
       "is an error at start, unless it is given the value that turns it off; one without effect "
       "is\n"
       "a warning.\n";
-  for (const FlagGroup& group : serve_flags()) {
+  for (const FlagGroup& group : kServeCommand.groups) {
     text += format("\n## {}\n\n| flag | |\n|---|---|\n", group.title);
     for (const ServeFlag& flag : group.flags) {
       std::string title = flag_title(flag);

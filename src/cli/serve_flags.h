@@ -1,6 +1,6 @@
-// The flags of `octavo serve`: one table of all that vLLM's users have in their scripts. Each
-// works, or is accepted with a warning that it has no effect, or is refused with what to use
-// instead.
+// The flags of the commands that run an engine, `octavo serve` before all: one table of what vLLM's
+// users have in their scripts. Each works, or is accepted with a warning that it has no effect, or
+// is refused with what to use instead.
 #pragma once
 
 #include <span>
@@ -41,14 +41,23 @@ struct FlagGroup {
   std::span<const ServeFlag> flags;
 };
 
-// In the order of --help.
-std::span<const FlagGroup> serve_flags();
+// A command that runs an engine.
+struct EngineCommand {
+  std::string_view name;              // "octavo serve"
+  std::string_view help;              // what --help shows before the flags
+  std::span<const FlagGroup> groups;  // in the order of --help
+};
 
-// Reads the arguments after `serve`, and first the file that --config names. Warnings are printed;
-// errors name the flag.
-Result<ServeOptions> parse_serve_flags(const std::vector<std::string>& arguments);
+extern const EngineCommand kServeCommand;
+extern const EngineCommand kGenerateCommand;
+extern const EngineCommand kThroughputCommand;
 
-std::string serve_help();
+// Reads the arguments after the command's name, and first the file that --config names. Warnings
+// are printed; errors name the flag.
+Result<ServeOptions> parse_engine_flags(const EngineCommand& command,
+                                        const std::vector<std::string>& arguments);
+
+std::string engine_help(const EngineCommand& command);
 
 // docs/flags.md.
 std::string serve_flags_markdown();

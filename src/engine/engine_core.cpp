@@ -156,6 +156,13 @@ void EngineCore::end_cancelled() {
 // --- a step -------------------------------------------------------------------------------------
 
 bool EngineCore::step() {
+  const double begin = clock_();
+  const bool ran = run_step();
+  totals_.step_s += clock_() - begin;
+  return ran;
+}
+
+bool EngineCore::run_step() {
   const Plan plan = scheduler_.schedule();
   if (plan.slices.empty()) {
     // Never so by design; a request that waits for ever would be worse than one that fails.
@@ -163,7 +170,9 @@ bool EngineCore::step() {
     return false;
   }
   note_start(plan);
+  const double begin = clock_();
   const Result<StepOutput> output = execute(plan);
+  totals_.forward_s += clock_() - begin;
   ++totals_.num_steps;
   if (!output.ok()) {
     fail_step(plan, output.status());

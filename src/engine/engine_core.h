@@ -65,6 +65,7 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
+  bool run_step();
   Result<StepOutput> execute(const Plan& plan);
   void note_start(const Plan& plan);
   void fail_step(const Plan& plan, const Status& status);

@@ -74,6 +74,11 @@ int64_t Generator::start_sequence(std::span<const TokenId> prompt, int64_t max_t
   return common;
 }
 
+std::vector<PageTableRow> Generator::page_table() const {
+  if (blocks_ == nullptr) return {};
+  return blocks_->page_table(sequence_.block_table);
+}
+
 void Generator::drop_sequence() {
   blocks_->shrink(sequence_.block_table, 0);
   sequence_ = {};

@@ -24,6 +24,7 @@ class Generator {
   Result<Logits> logits_from(std::span<const TokenId> token_ids, int64_t first_position);
   Result<Model::LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                             int64_t output_len);
+  std::vector<PageTableRow> page_table() const;
 
  private:
   Generator(ModelRunner& runner, const Tokenizer* tokenizer)

@@ -38,6 +38,7 @@ class LocalModel final : public Model {
     add_stop_ids(stopping.sampling, loaded_.stop_ids);
     return name_file(generator_->generate(stopping, sink));
   }
+  std::vector<PageTableRow> page_table() const override { return generator_->page_table(); }
   Result<LatencyRun> measure_latency(int64_t batch_size, int64_t input_len,
                                      int64_t output_len) override {
     return name_file(generator_->measure_latency(batch_size, input_len, output_len));

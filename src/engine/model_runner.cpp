@@ -101,6 +101,11 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
     kv_dtype_ = backend_.arithmetic == backends::Arithmetic::kFloat32 ? DType::kF32 : DType::kBF16;
   } else if (dtype == "float32" || dtype == "bfloat16" || dtype == "float16") {
     kv_dtype_ = *parse_dtype(dtype);
+  } else if (dtype == "int8") {
+    return unsupported(
+        format("kv_cache_dtype int8: the backend '{}' keeps keys and values unquantized; use auto, "
+               "float32, bfloat16 or float16",
+               backend_.name));
   } else {
     return invalid_argument(
         format("kv_cache_dtype '{}' is not known: use auto, float32, bfloat16 or float16", dtype));

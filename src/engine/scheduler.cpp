@@ -67,7 +67,7 @@ Status Scheduler::check_fits(int64_t num_seqs, int64_t max_num_tokens) const {
   }
   const int64_t needed = blocks_.blocks_for(max_num_tokens);
   if (needed <= blocks_.num_blocks()) return {};
-  return resource_exhausted(
+  return invalid_argument(
       format("{} tokens of prompt and answer need {} KV blocks of {}, but there are only {}",
              max_num_tokens, needed, blocks_.block_size(), blocks_.num_blocks()));
 }

@@ -1,7 +1,13 @@
 // Values of flags that no command may accept.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "base/json.h"
 #include "cli/run_octavo.h"
+#include "support/temp_path.h"
 
 namespace octavo {
 namespace {
@@ -67,6 +73,87 @@ TEST(CliFlags, LogprobsNeedJson) {
                           " --token-ids 1,2 --max-tokens 2 --logprobs 1 --json");
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("\"logprobs\""), std::string::npos);
+}
+
+// Runs a benchmark of one request with a configuration file, and returns its figures.
+Json figures_with(const std::string& config_text) {
+  const std::string config = testing::temp_path("config.yaml");
+  const std::string figures = testing::temp_path("figures.json");
+  std::ofstream(config) << config_text;
+  const auto run = octavo("bench throughput " + testing::tiny_model() + " --config " + config +
+                          " --num-prompts 1 --input-len 9 --output-len 1 --output-json " + figures);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return parse_json(testing::read_file(figures), "figures").value();
+}
+
+TEST(CliFlags, ConfigFilesHaveKeysFlatAndNested) {
+  for (const std::string text : {"max-num-seqs: 5\nblock-size: 8\n", "max_num_seqs: 5\n",
+                                 "model_config:\n  max_num_seqs: 5\n  block_size: 8\n",
+                                 "model_config: {attention_backend: paged, max_num_seqs: 5, "
+                                 "enable_kv_cache_quantization: false}\n",
+                                 "model_config: {max_num_seqs: 7}\nmax-num-seqs: 5\n"}) {
+    EXPECT_EQ(json_int(figures_with(text), "max_num_seqs", "figures").value(), 5) << text;
+  }
+}
+
+TEST(CliFlags, ConfigFilesThatAreWrongAreErrorsThatNameTheKey) {
+  const struct {
+    const char* text;
+    int exit_code;
+    const char* part;
+  } cases[] = {
+      {"max_num_sequs: 5\n", 2, "did you mean --max-num-seqs?"},
+      {"model_config: {blok_size: 5}\n", 2, "key blok_size"},
+      {"model_config: {blok_size: 5}\n", 2, "did you mean --block-size?"},
+      {"model_config: 5\n", 2, "model_config must hold"},
+      {"model_config: {max_num_seqs: many}\n", 2, "--max-num-seqs many"},
+      {"model_config: {max_num_seqs: [1, 2]}\n", 2, "max_num_seqs takes one value"},
+      {"model_config: {enable_kv_cache_quantization: 1}\n", 2, "must be true or false"},
+      {"model_config: {enable_kv_cache_quantization: true}\n", 2, "is not supported"},
+      {"kv-cache-dtype: int8\n", 1, "kv_cache_dtype int8: the backend 'cpu'"},
+      {"kv-cache-dtype: int4\n", 1, "kv_cache_dtype 'int4' is not known"},
+      {"num-gpu-blocks-override: 3\nkv-cache-memory-bytes: 1G\n", 1, "both set the size"},
+      {"max_paged_cache_size: -1\n", 1, "max_paged_cache_size is -1"},
+      {"admission_factor: 0.5\n", 1, "admission_factor is 0.5"},
+  };
+  const std::string model = testing::tiny_model();
+  for (const auto& c : cases) {
+    const std::string config = testing::temp_path("config.yaml");
+    std::ofstream(config) << c.text;
+    expect_failure(octavo("bench throughput " + model + " --config " + config), c.exit_code,
+                   c.part);
+  }
+  // A file that is also the server's.
+  const std::string config = testing::temp_path("config.yaml");
+  std::ofstream(config) << "port: 8000\n";
+  const auto run = octavo("bench throughput " + model + " --config " + config +
+                          " --num-prompts 1 --input-len 9 --output-len 1");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.err.find("port has no effect"), std::string::npos) << run.err;
+}
+
+TEST(CliFlags, ThePageTableIsPrintedWhereItIsAskedFor) {
+  const std::string model = testing::tiny_model();
+  // 20 tokens of prompt and 14 of the answer's 15: what is sampled last is never written.
+  const auto run = octavo("run " + model +
+                          " --token-ids 5,6,7,8,9,5,6,7,8,9,5,6,7,8,9,5,6,7,8,9 --max-tokens 15 "
+                          "--ignore-eos --debug-page-table");
+  EXPECT_EQ(run.exit_code, 0);
+  std::istringstream lines(run.err);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "  page     block  references");
+  std::set<int64_t> blocks;
+  int64_t page = 0, block = 0, references = 0, count = 0;
+  while (lines >> page >> block >> references) {
+    EXPECT_EQ(page, count++);
+    EXPECT_GE(block, 0);
+    EXPECT_EQ(references, 1);
+    blocks.insert(block);
+  }
+  EXPECT_EQ(count, 3);  // pages of 16 tokens
+  EXPECT_EQ(blocks.size(), 3U);
+  expect_failure(octavo("run " + model + " --debug-page-table"), 2, "need a prompt");
 }
 
 }  // namespace

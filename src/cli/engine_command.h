@@ -1,0 +1,27 @@
+// How a command that runs an engine begins: flags and files are read, the model is found.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/serve_flags.h"
+
+namespace octavo::cli {
+
+struct EngineSetup {
+  ServeOptions options;  // with what flags leave to the model
+  std::string path;      // of the model
+};
+
+// Or the exit code, after all that there is to say has been printed. `check` may be null: what
+// contradicts itself in the options, before a model is looked for.
+std::variant<EngineSetup, int> set_up_engine(const EngineCommand& command,
+                                             const std::vector<std::string>& arguments,
+                                             Status (*check)(const ServeOptions& options));
+
+// Loads the model, with a progress bar on a terminal.
+Result<std::unique_ptr<AsyncEngine>> create_engine(const std::string& path, EngineConfig config);
+
+}  // namespace octavo::cli
