@@ -1,5 +1,5 @@
 """Compares octavo's attention with PyTorch's on one GPU: three prompts of different lengths, then
-the same keys in pages. Needs PyTorch and a Hopper GPU.
+the same keys in pages. Needs PyTorch and a GPU from sm_80 on.
 
     PYTHONPATH=<prefix>/lib/octavo/python python3 examples/flash_attn.py
 """

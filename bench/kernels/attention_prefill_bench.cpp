@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cuda/sm90/attention_prefill.h"
+#include "backends/cuda/attention_prefill.h"
 #include "base/format.h"
 #include "tests/gpu/attention_args.h"
 
@@ -28,6 +28,7 @@ struct Row {
   std::string name;
   AttentionCase shape;
   enum { kAttention, kPlanToo, kPlanOnly } what = kAttention;  // in every launch
+  bool portable = false;                                       // PrefillArgs::portable
 };
 
 struct Times {
@@ -86,7 +87,8 @@ class Stopwatch {
 Times time_row(const Row& row) {
   const AttentionInputs inputs(row.shape);
   const AttentionOutputs outputs(inputs);
-  const PrefillArgs args = prefill_args(inputs, outputs);
+  PrefillArgs args = prefill_args(inputs, outputs);
+  args.portable = row.portable;
   DeviceArray<uint8_t> workspace(prefill_workspace_bytes(args));
   DeviceArray<uint8_t> flush(kFlushBytes);
   workspace.fill_bytes(0);
@@ -148,7 +150,9 @@ std::vector<Row> make_rows() {
       for (int length = 512; length <= kTokens; length *= 2) {
         const std::string name =
             format("hd{} {}/{} {} {}", h.dim, h.num, h.kv, causal ? "causal" : "full", length);
-        rows.push_back({name, uniform(kTokens, length, h.num, h.kv, h.dim, causal)});
+        const AttentionCase shape = uniform(kTokens, length, h.num, h.kv, h.dim, causal);
+        rows.push_back({name, shape});
+        rows.push_back({"portable " + name, shape, Row::kAttention, true});
       }
     }
   }
@@ -165,7 +169,14 @@ std::vector<Row> make_rows() {
     AttentionCase chunk = uniform(4 * 512, 512, 32, 8, 128, true);
     for (int& length : chunk.kv_lens) length = 8192;
     chunk.block_size = block_size;
-    rows.push_back({format("chunk 4 x 512 on 8192 hd128 32/8 block {}", block_size), chunk});
+    for (const bool portable : {false, true}) {
+      for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+        chunk.kv_dtype = dtype;
+        rows.push_back({format("{}chunk 4 x 512 on 8192 hd128 32/8 block {} {}",
+                               portable ? "portable " : "", block_size, dtype_traits(dtype).name),
+                        chunk, Row::kAttention, portable});
+      }
+    }
     AttentionCase whole = uniform(kTokens, 8192, 32, 8, 128, true);
     whole.block_size = block_size;
     rows.push_back({format("paged hd128 32/8 causal 8192 block {}", block_size), whole});

@@ -1,7 +1,7 @@
-// FlashAttention on NVIDIA GPUs as a C library (liboctavo_flash_attn), in the manner of
-// flash_attn_varlen_func: one call serves a ragged batch of prompts, chunks on a cached prefix and
-// single rows, over contiguous or paged keys and values. A call puts work on a stream and does not
-// wait; lengths are read on the device, so that a captured graph may be replayed with others.
+// FlashAttention on NVIDIA GPUs from sm_80 on as a C library (liboctavo_flash_attn), in the manner
+// of flash_attn_varlen_func: one call serves a ragged batch of prompts, chunks on a cached prefix
+// and single rows, over contiguous or paged keys and values. A call puts work on a stream and does
+// not wait; lengths are read on the device, so that a captured graph may be replayed with others.
 //
 // What a row gives depends on its own sequence alone, bit for bit. A row that sees no key gives 0
 // and an lse of -infinity. Slots of a cache beyond a sequence's length may hold anything, NaN
@@ -24,7 +24,7 @@ typedef enum octavo_flash_attn_status {
 
 typedef enum octavo_flash_attn_dtype {
   OCTAVO_FLASH_ATTN_BF16 = 0,
-  OCTAVO_FLASH_ATTN_F8E4M3 = 1  // of k and v, paged, at most 8 query tokens a sequence
+  OCTAVO_FLASH_ATTN_F8E4M3 = 1  // of k and v; arithmetic is then in half precision
 } octavo_flash_attn_dtype;
 
 // Set to zero, then struct_size and what applies. q and out are bfloat16; tensors are contiguous.

@@ -23,14 +23,7 @@ struct Implementation {
 const std::vector<Implementation>& table() {
   static const std::vector<Implementation> rows = {
       {"flash_attention_3", false, nullptr, 90, true, {64, 128, 256}, 256, "sm_90a"},
-      {"flash_attention_2",
-       false,
-       "this build has its decode kernel, but none for prefill",
-       80,
-       false,
-       {64, 128, 256},
-       256,
-       "sm_80 and later"},
+      {"flash_attention_2", false, nullptr, 80, false, {64, 128, 256}, 256, "sm_80 and later"},
       {"paged",
        true,
        "GPUs read the paged cache through the flash_attention kernels",

@@ -13,6 +13,8 @@ int run_list(int argc, const char* const* argv);
 int run_logits(int argc, const char* const* argv);
 int run_pull(int argc, const char* const* argv);
 int run_remove(int argc, const char* const* argv);
+int run_remote_chat(int argc, const char* const* argv);
+int run_remote_complete(int argc, const char* const* argv);
 int run_run(int argc, const char* const* argv);
 int run_serve(int argc, const char* const* argv);
 int run_template(int argc, const char* const* argv);

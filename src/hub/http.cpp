@@ -7,7 +7,8 @@
 namespace octavo::hub {
 namespace {
 
-// Of the text of an error page, which nobody reads.
+// Of the text of an error page: what is kept, and what may come at all.
+constexpr size_t kMaxErrorTextBytes = 16 << 10;
 constexpr int64_t kMaxDiscardedBytes = 1 << 20;
 
 std::string_view trimmed(std::string_view text) {
@@ -33,6 +34,7 @@ struct Transfer {
   Status take(std::string_view bytes) {
     if (!response.ok() || body == nullptr) {
       discarded += static_cast<int64_t>(bytes.size());
+      response.error_text += bytes.substr(0, kMaxErrorTextBytes - response.error_text.size());
       return discarded <= kMaxDiscardedBytes ? Status() : data_loss("the answer does not end");
     }
     if (!begun) OCTAVO_TRY(begin());
@@ -78,6 +80,11 @@ size_t on_body(char* data, size_t unit, size_t count, void* context) {
   return guarded(transfer, unit * count, [&] { return transfer.take({data, unit * count}); });
 }
 
+int on_progress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  const auto& transfer = *static_cast<const Transfer*>(context);
+  return transfer.body == nullptr || transfer.body->wanted() ? 0 : 1;
+}
+
 }  // namespace
 
 std::string_view HttpResponse::header(const std::string& name) const {
@@ -108,6 +115,12 @@ Result<HttpResponse> HttpClient::perform(const HttpRequest& request, HttpBody* b
     // The list keeps its head: a failure to append leaves it as it was.
     curl_slist_append(headers.get(), ("Authorization: Bearer " + request.token).c_str());
   }
+  if (!request.json_body.empty() && headers != nullptr) {
+    curl_slist_append(headers.get(), "Content-Type: application/json");
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.json_body.size()));
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.json_body.c_str());
+  }
   set_common_options(handle);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
@@ -117,7 +130,10 @@ Result<HttpResponse> HttpClient::perform(const HttpRequest& request, HttpBody* b
   curl_easy_setopt(handle, CURLOPT_HEADERDATA, &transfer);
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(handle, CURLOPT_NOBODY, request.head ? 1L : 0L);
+  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &transfer);
+  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  if (request.head) curl_easy_setopt(handle, CURLOPT_NOBODY, 1L);
   const std::string range = format("{}-", request.range_begin);
   if (request.range_begin > 0) curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
 

@@ -52,6 +52,8 @@ App::App(AsyncEngine& engine, ServerConfig config)
       max_prompt_bytes_(max_prompt_bytes(engine)),
       metrics_(config_.served_model_names.at(0), engine.info().max_model_len,
                config_.show_hidden_metrics),
+      content_kinds_(choose_content_kinds(engine.tokenizer(), config_.chat_template,
+                                          config_.chat_template_content_format)),
       tasks_(num_workers(), kMaxQueuedTasks) {}
 
 void App::handle(const std::shared_ptr<Exchange>& exchange) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/attention_decode.h"
-#include "backends/cuda/sm90/attention_prefill.h"
+#include "backends/cuda/attention_prefill.h"
 #include "tests/gpu/attention_harness.h"
 
 namespace octavo::backends::cuda {
@@ -69,6 +69,10 @@ inline PrefillArgs prefill_args(const AttentionInputs& inputs, const AttentionOu
   args.softcap = from.softcap;
   args.mask = {from.window_left, from.window_right, from.chunk};
   args.sinks = from.sinks;
+  args.kv_dtype = from.kv_dtype;
+  args.k_scale = from.k_scale;
+  args.v_scale = from.v_scale;
+  args.scale_stride = 1;
   return args;
 }
 

@@ -55,6 +55,23 @@ TEST_F(CudaDeviceTest, IsWhatTheRuntimeSays) {
   EXPECT_LE(info.free_bytes, info.total_bytes);
 }
 
+TEST_F(CudaDeviceTest, CopiesOnTheDevice) {
+  constexpr int64_t kSize = 1000;
+  const auto from = device_->allocate(kSize, "test"), to = device_->allocate(kSize, "test");
+  ASSERT_TRUE(from.ok() && to.ok());
+  std::vector<uint8_t> bytes(kSize);
+  std::iota(bytes.begin(), bytes.end(), uint8_t{1});
+  auto* source = from->as<uint8_t>();
+  auto* target = to->as<uint8_t>();
+  device_->copy_to_device(source, bytes.data(), kSize);
+  device_->copy_on_device(target + 3, source + 10, 500);
+  device_->copy_on_device(target, source, 0);
+  std::vector<uint8_t> want(kSize, 0);  // what is allocated is zero
+  std::copy_n(bytes.begin() + 10, 500, want.begin() + 3);
+  EXPECT_EQ(download(*to), want);
+  EXPECT_EQ(download(*from), bytes);
+}
+
 // Memory that was used and freed must be zero again.
 TEST_F(CudaDeviceTest, AllocatesZeroedAlignedMemory) {
   for (int round = 0; round < 3; ++round) {

@@ -69,7 +69,7 @@ void expect_right(const AttentionCase& shape) {
 }
 
 TEST(FlashAttn, RightForPromptsAndSingleRows) {
-  if (!has_hopper()) GTEST_SKIP() << "no GPU of sm_90 here";
+  if (!has_gpu()) GTEST_SKIP() << "no GPU here";
   for (const int block_size : {0, 16, 64}) {
     for (const bool prompts : {true, false}) {
       AttentionCase shape;
@@ -91,6 +91,21 @@ TEST(FlashAttn, RightForPromptsAndSingleRows) {
   fp8.kv_dtype = DType::kF8E4M3;
   fp8.scales = true;
   expect_right(fp8);
+}
+
+TEST(FlashAttn, PromptsChunksAndDecodeRowsInOneCall) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU here";
+  for (const auto dtype : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int block_size : {16, 128, 0}) {
+      AttentionCase shape;
+      shape.q_lens = {700, 1, 1, 130, 0, 1, 3, 1};
+      shape.kv_lens = {700, 5000, 1, 1130, 9, 0, 333, 64};
+      shape.kv_dtype = dtype;
+      shape.scales = dtype == DType::kF8E4M3;
+      shape.block_size = block_size;
+      expect_right(shape);
+    }
+  }
 }
 
 TEST(FlashAttn, RefusesWhatItCannotDo) {
@@ -124,8 +139,9 @@ TEST(FlashAttn, RefusesWhatItCannotDo) {
   refused([](Args& a) { a.q = nullptr; }, OCTAVO_FLASH_ATTN_INVALID, "q is null");
   refused([](Args& a) { a.cu_seqlens_k = nullptr; }, OCTAVO_FLASH_ATTN_INVALID, "cu_seqlens_k");
   refused([](Args& a) { a.block_table = a.cu_seqlens_q; }, OCTAVO_FLASH_ATTN_INVALID, "seqused_k");
-  refused([](Args& a) { a.kv_dtype = OCTAVO_FLASH_ATTN_F8E4M3; }, OCTAVO_FLASH_ATTN_UNSUPPORTED,
-          "E4M3");
+  refused([](Args& a) { a.kv_dtype = OCTAVO_FLASH_ATTN_F8E4M3; }, OCTAVO_FLASH_ATTN_OK, "");
+  refused([](Args& a) { a.kv_dtype = static_cast<octavo_flash_attn_dtype>(7); },
+          OCTAVO_FLASH_ATTN_INVALID, "kv_dtype is 7");
   refused([](Args& a) { a.head_dim = 96; }, OCTAVO_FLASH_ATTN_UNSUPPORTED, "96");
 }
 

@@ -2,9 +2,13 @@
 // (tight: only the order of sums differs) and as they were (loose).
 #include <gtest/gtest.h>
 
+#include "backends/cpu/device_cpu.h"
+#include "backends/cpu/linear_panels.h"
+#include "backends/cpu/pack_lanes.h"
 #include "kernel_test_util.h"
 #include "ops/decode_row.h"
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 #include "tolerance.h"
 
 namespace octavo::testing {
@@ -159,6 +163,45 @@ TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
   }
 }
 
+// The same as with weights that were multiplied before.
+TEST_P(LinearKernel, ScalesMultiplyRunsOfARow) {
+  if (GetParam().dtype != DType::kF8E4M3) GTEST_SKIP() << "has no scales";
+  Rng rng(6);
+  constexpr int64_t kOutputs = 37;
+  for (const int64_t cols : {1, 33, 300, 577}) {
+    for (const int64_t block : {int64_t{1}, int64_t{7}, int64_t{32}, int64_t{128}, cols}) {
+      if (block > cols) continue;
+      ops::Weight w = random_weight(rng, GetParam().dtype, kOutputs, cols);
+      w.scale_block = block;
+      std::vector<float> scales(kOutputs * w.scales_per_row());
+      for (float& scale : scales) scale = random_normal(rng);
+      w.scales = scales.data();
+      std::vector<float> values(kOutputs * cols);
+      for (int64_t n = 0; n < kOutputs; ++n) {
+        for (int64_t k = 0; k < cols; ++k) {
+          values[n * cols + k] = e4m3_to_float(static_cast<uint8_t>(w.row(n)[k])) *
+                                 scales[n * w.scales_per_row() + k / block];
+        }
+      }
+      ops::Weight multiplied = w;
+      multiplied.scales = nullptr;
+      multiplied.dtype = DType::kF32;
+      multiplied.data = reinterpret_cast<const std::byte*>(values.data());
+      const PaddedMat x = PaddedMat::random(rng, 3, cols);
+      PaddedMat out(3, kOutputs);
+      Context context(2, 3, cols);
+      run(context, {out, x, &w});
+      const PaddedMat seen = rounded(x, GetParam().kernel->arithmetic);
+      ASSERT_LE(linear_error(out, seen, {out, x, &multiplied}), kLinearSameActivations)
+          << cols << " in " << block;
+      PaddedMat oracle(3, kOutputs);
+      ops::ExecContext ctx;
+      backends::ref::linear(ctx, {oracle, x, &w});
+      ASSERT_LE(linear_error(oracle, x, {oracle, x, &multiplied}), kLinearSameActivations);
+    }
+  }
+}
+
 TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
   Rng rng(4);
   const int64_t cols = whole_blocks(64);
@@ -194,6 +237,50 @@ TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
       EXPECT_FALSE(std::isfinite(out.at(1, n))) << bad;
       EXPECT_TRUE(std::isfinite(out.at(2, n)));
     }
+  }
+}
+
+TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
+  const int lanes = GetParam().kernel->packed_lanes;
+  if (lanes == 0 ||
+      backends::cpu::quantized_index(GetParam().dtype) >= backends::cpu::kNumUnpackedTypes) {
+    GTEST_SKIP() << "reads rows only";
+  }
+  Rng rng(6);
+  for (const int64_t cols : widths()) {
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 141}) {
+      const int64_t outputs = random_int(rng, 1, 90);
+      const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
+      const auto packed =
+          backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "the weight");
+      ASSERT_TRUE(packed.ok());
+      const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
+      PaddedMat expected(rows, outputs);
+      PaddedMat out(rows, outputs, 7);
+      Context context(2, rows, cols);
+      run(context, {expected, x, &w});
+      run(context, {out, x, &*packed});
+      ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
+      ASSERT_TRUE(same_bits(expected, out)) << rows << " x " << cols << " x " << outputs;
+    }
+  }
+}
+
+TEST_P(LinearKernel, RowsOfPackedWeightsCanBeHadBack) {
+  const int lanes = GetParam().kernel->packed_lanes;
+  if (lanes == 0) GTEST_SKIP() << "reads rows only";
+  Rng rng(7);
+  const int64_t cols = whole_blocks(600);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 37, cols);
+  const auto packed = backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "w");
+  ASSERT_TRUE(packed.ok());
+  const DTypeTraits& traits = dtype_traits(w.dtype);
+  std::vector<std::byte> row(w.row_bytes());
+  for (int64_t n = 0; n < w.rows; ++n) {
+    for (int64_t b = 0; b < cols / traits.block_size; ++b) {
+      backends::cpu::copy_packed_block(row.data() + b * traits.block_bytes, *packed, n, b);
+    }
+    ASSERT_EQ(std::memcmp(row.data(), w.row(n), row.size()), 0) << n;
   }
 }
 

@@ -1,6 +1,6 @@
 #include "backends/cuda/attention_decode.h"
 
-#include "backends/cuda/device_error.h"
+#include "backends/cuda/hopper.h"
 #include "backends/cuda/tile/decode_plan.h"
 #include "base/check.h"
 #include "base/format.h"
@@ -32,17 +32,6 @@ Status check_support(const DecodeArgs& args) {
   if (args.k_scale == nullptr || args.v_scale == nullptr)
     return invalid_argument("decode attention: scales by token without k_scale and v_scale");
   return {};
-}
-
-bool is_hopper() {
-  static const bool hopper = [] {
-    int device = 0, major = 0;
-    check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-    check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-               "cudaDeviceGetAttribute");
-    return major == 9;
-  }();
-  return hopper;
 }
 
 }  // namespace

@@ -2,14 +2,12 @@
 // errors into codes. No exception leaves it.
 #include "octavo/flash_attn.h"
 
-#include <cuda_runtime_api.h>
-
 #include <cmath>
 #include <exception>
 #include <string>
 
 #include "backends/cuda/attention_decode.h"
-#include "backends/cuda/sm90/attention_prefill.h"
+#include "backends/cuda/attention_prefill.h"
 #include "base/check.h"
 #include "base/format.h"
 
@@ -66,10 +64,6 @@ Status check(const octavo_flash_attn_args& args) {
   }
   if (args.kv_dtype != OCTAVO_FLASH_ATTN_BF16 && args.kv_dtype != OCTAVO_FLASH_ATTN_F8E4M3)
     return invalid_argument(format("flash_attn: kv_dtype is {}", static_cast<int>(args.kv_dtype)));
-  if (args.kv_dtype == OCTAVO_FLASH_ATTN_F8E4M3 && !is_decode(args))
-    return unsupported(
-        "flash_attn: k and v in E4M3 need a block_table and a max_seqlen_q of at "
-        "most 8");
   if ((args.window_left >= 0 || args.chunk > 0) && args.causal == 0 && is_decode(args))
     return unsupported("flash_attn: window_left and chunk without causal");
   return {};
@@ -113,6 +107,7 @@ PrefillArgs prefill_args(const octavo_flash_attn_args& from) {
   args.q = from.q;
   args.k = from.k;
   args.v = from.v;
+  args.kv_dtype = from.kv_dtype == OCTAVO_FLASH_ATTN_F8E4M3 ? DType::kF8E4M3 : DType::kBF16;
   args.num_tokens = from.total_q;
   args.num_seqs = from.batch_size;
   args.num_heads = from.num_heads;
@@ -130,17 +125,10 @@ PrefillArgs prefill_args(const octavo_flash_attn_args& from) {
   args.softcap = from.softcap;
   args.mask = {from.window_left, from.causal != 0 ? 0 : -1, from.chunk};
   args.sinks = from.sinks;
+  args.k_scale = from.k_scale;
+  args.v_scale = from.v_scale;
+  args.scale_stride = 1;
   return args;
-}
-
-Status check_hopper() {
-  int device = 0, major = 0;
-  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
-    return internal_error(format("flash_attn: {}", cudaGetErrorString(error)));
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (major == 9) return {};
-  return unsupported(
-      "flash_attn: prompts, and contiguous keys, need a GPU of compute capability 9.0");
 }
 
 Result<size_t> workspace_bytes(const octavo_flash_attn_args& args) {
@@ -160,7 +148,6 @@ Status run(const octavo_flash_attn_args& args, void* workspace, size_t bytes, cu
     OCTAVO_TRY(plan_decode(decode, workspace, stream));
     return decode_attention(decode, workspace, stream);
   }
-  OCTAVO_TRY(check_hopper());
   const PrefillArgs prefill = prefill_args(args);
   OCTAVO_TRY(plan_prefill(prefill, workspace, stream));
   return prefill_attention(prefill, workspace, stream);

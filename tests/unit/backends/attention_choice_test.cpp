@@ -30,6 +30,14 @@ TEST(ChooseAttention, HopperRunsFlashAttention3) {
   }
 }
 
+TEST(ChooseAttention, FlashAttention2RunsFromAmpereOn) {
+  for (const int sm : {80, 86, 89, 90, 120}) {
+    EXPECT_EQ(chosen("flash_attention_2", gpu(sm, 128)), "flash_attention_2 (sm_80 and later)");
+  }
+  const std::string refused = chosen("flash_attention_2", gpu(90, 80));
+  EXPECT_TRUE(contains(refused, "no kernel for a head_dim of 80")) << refused;
+}
+
 // Not only older GPUs: what is built for sm_90a does not run on later ones.
 TEST(ChooseAttention, OtherGpusAreToldWhy) {
   for (const int sm : {80, 86, 89, 100, 120}) {
@@ -41,7 +49,7 @@ TEST(ChooseAttention, OtherGpusAreToldWhy) {
     EXPECT_TRUE(contains(refused.status().message(), which)) << refused.status().message();
     const auto fallback = choose_attention("auto", gpu(sm));
     ASSERT_TRUE(fallback.ok()) << fallback.status().message();
-    EXPECT_NE(fallback->name, "flash_attention_3");
+    EXPECT_EQ(fallback->name, "flash_attention_2");
     EXPECT_TRUE(contains(fallback->reason, "flash_attention_3: " + which)) << fallback->reason;
   }
 }

@@ -3,11 +3,11 @@
 
 namespace octavo::backends::cuda {
 
-template cudaError_t launch_prefill<PrefillHd128<false>>(const PrefillParams&, const PrefillMaps&,
-                                                         int, cudaStream_t);
-template cudaError_t launch_prefill<PrefillHd128<true>>(const PrefillParams&, const PrefillMaps&,
+template cudaError_t launch_prefill<PrefillHd128<false>>(const TmaPrefillParams&,
+                                                         const PrefillMaps&, int, cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd128<true>>(const TmaPrefillParams&, const PrefillMaps&,
                                                         int, cudaStream_t);
-template cudaError_t launch_prefill<PrefillHd128Full>(const PrefillParams&, const PrefillMaps&, int,
-                                                      cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd128Full>(const TmaPrefillParams&, const PrefillMaps&,
+                                                      int, cudaStream_t);
 
 }  // namespace octavo::backends::cuda

@@ -3,11 +3,11 @@
 
 namespace octavo::backends::cuda {
 
-template cudaError_t launch_prefill<PrefillHd256<false>>(const PrefillParams&, const PrefillMaps&,
-                                                         int, cudaStream_t);
-template cudaError_t launch_prefill<PrefillHd256<true>>(const PrefillParams&, const PrefillMaps&,
+template cudaError_t launch_prefill<PrefillHd256<false>>(const TmaPrefillParams&,
+                                                         const PrefillMaps&, int, cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd256<true>>(const TmaPrefillParams&, const PrefillMaps&,
                                                         int, cudaStream_t);
-template cudaError_t launch_prefill<PrefillHd256Contiguous>(const PrefillParams&,
+template cudaError_t launch_prefill<PrefillHd256Contiguous>(const TmaPrefillParams&,
                                                             const PrefillMaps&, int, cudaStream_t);
 
 }  // namespace octavo::backends::cuda

@@ -3,9 +3,9 @@
 
 namespace octavo::backends::cuda {
 
-template cudaError_t launch_prefill<PrefillHd64<false>>(const PrefillParams&, const PrefillMaps&,
+template cudaError_t launch_prefill<PrefillHd64<false>>(const TmaPrefillParams&, const PrefillMaps&,
                                                         int, cudaStream_t);
-template cudaError_t launch_prefill<PrefillHd64<true>>(const PrefillParams&, const PrefillMaps&,
+template cudaError_t launch_prefill<PrefillHd64<true>>(const TmaPrefillParams&, const PrefillMaps&,
                                                        int, cudaStream_t);
 
 }  // namespace octavo::backends::cuda

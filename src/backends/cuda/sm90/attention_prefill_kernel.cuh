@@ -18,7 +18,7 @@
 #include "backends/cuda/ptx/wgmma.cuh"
 #include "backends/cuda/sm90/attention_prefill_producer.cuh"
 #include "backends/cuda/sm90/attention_prefill_shared.cuh"
-#include "backends/cuda/sm90/attention_prefill_softmax.cuh"
+#include "backends/cuda/tile/prefill_softmax.cuh"
 
 namespace octavo::backends::cuda {
 
@@ -63,11 +63,6 @@ __device__ __forceinline__ void clear_tail(uint32_t tile, int first_row, int gro
   named_barrier_sync(kTailBarrier + group, 128);
 }
 
-// Where a tile's results go.
-struct OutputTile {
-  int q_row, num_tokens, first_head;
-};
-
 __device__ __forceinline__ OutputTile output_tile(const PrefillParams& params, uint32_t item) {
   return {load_shared_word(item + 4 * kQRowWord), load_shared_word(item + 4 * kNumTokensWord),
           load_shared_word(item + 4 * kUnitWord) << params.pack_log2};
@@ -77,34 +72,9 @@ template <int kHeadDim>
 __device__ __forceinline__ void store_tile(const PrefillParams& params, const OutputTile& tile,
                                            int group, const float (&o)[kHeadDim / 2],
                                            const SoftmaxRows& rows) {
-  const int quad = warpgroup_thread() % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int row = tile_row(group, r);
-    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
-    const int token = row >> params.pack_log2;
-    const bool valid = token < tile.num_tokens;
-    const float sink = params.sinks != nullptr ? params.sinks[head] : -INFINITY;
-    const RowResult result = finish_row(rows.max[r], rows.sum[r], params.scale_log2, sink);
-    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
-    if (params.lse != nullptr && valid && quad == 0) {
-      params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = result.lse;
-    }
-    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
-#pragma unroll
-    for (int column = 0; column < kHeadDim; column += 32) {
-      uint32_t pairs[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int i = (column / 8 + j) * 4 + 2 * r;
-        pairs[j] = pack_bf16(o[i] * result.factor, o[i + 1] * result.factor);
-      }
-      quad_transpose(pairs, quad);
-      if (valid) {
-        *reinterpret_cast<uint4*>(out + column) =
-            make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-      }
-    }
+    store_row<kHeadDim>(params, tile, tile_row(group, r), r, o, rows, params.score.log2, 1.0f);
   }
 }
 
@@ -135,7 +105,7 @@ __device__ __forceinline__ void store_nothing(const PrefillParams& params, const
 template <typename Config>
 class MmaWarpgroup {
  public:
-  __device__ MmaWarpgroup(const PrefillParams& params, uint32_t shared, int group)
+  __device__ MmaWarpgroup(const TmaPrefillParams& params, uint32_t shared, int group)
       : params_(params), shared_(shared), group_(group) {}
 
   __device__ __forceinline__ void run() {
@@ -279,6 +249,13 @@ class MmaWarpgroup {
     ++use_;
   }
 
+  template <bool kMasked>
+  __device__ __forceinline__ bool weigh(SoftmaxRows& rows, float (&correction)[2],
+                                        const VisibleKeys& keys) {
+    if constexpr (Config::kSoftcap) softcap_scores(s_, params_.score);
+    return softmax_block<kMasked>(s_, rows, correction, keys, params_.score);
+  }
+
   // Block n of the tile at hand, after the one to its right.
   template <bool kMasked>
   __device__ __forceinline__ void next_block(int n) {
@@ -286,10 +263,10 @@ class MmaWarpgroup {
     VisibleKeys keys;
     if constexpr (kMasked) keys = visible_keys<Config>(params_, item_, group_, n);
     float correction[2];
-    const bool grew = softmax_block<Config, kMasked>(s_, rows_, correction, keys, params_);
+    const bool grew = weigh<kMasked>(rows_, correction, keys);
     finish_pv();
     if (grew) rescale(o_, correction);
-    pack_weights(p_, s_);
+    pack_weights<false>(p_, s_);
   }
 
   // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
@@ -307,7 +284,7 @@ class MmaWarpgroup {
     const VisibleKeys keys = visible_keys<Config>(params_, item_, group_, n);
     SoftmaxRows rows;
     float correction[2];
-    softmax_block<Config, true>(s_, rows, correction, keys, params_);
+    weigh<true>(rows, correction, keys);
     if constexpr (kCross) {
       finish_pv();
       store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_);
@@ -315,7 +292,7 @@ class MmaWarpgroup {
     rows_ = rows;
 #pragma unroll
     for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
-    pack_weights(p_, s_);
+    pack_weights<false>(p_, s_);
     const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
     if (keys_left < Config::kBlockN) {
       wait_v(use_);
@@ -331,7 +308,7 @@ class MmaWarpgroup {
     store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_);
   }
 
-  const PrefillParams& params_;
+  const TmaPrefillParams& params_;
   const uint32_t shared_;
   const int group_;
   uint32_t item_ = 0;  // the tile at hand, in shared memory
@@ -345,7 +322,7 @@ class MmaWarpgroup {
 
 template <typename Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
-    prefill_kernel(const PrefillParams params, const __grid_constant__ PrefillMaps maps) {
+    prefill_kernel(const TmaPrefillParams params, const __grid_constant__ PrefillMaps maps) {
   using Shared = PrefillShared<Config>;
   extern __shared__ uint8_t dynamic_shared[];
   constexpr uint32_t kAlignment = kSwizzleAtomBytes;
@@ -385,7 +362,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 }
 
 template <typename Config>
-cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+cudaError_t launch_prefill(const TmaPrefillParams& params, const PrefillMaps& maps, int num_blocks,
                            cudaStream_t stream) {
   // What aligning the start may cost is on top.
   constexpr int kSharedBytes = PrefillShared<Config>::kBytes + kSwizzleAtomBytes;

@@ -1,14 +1,12 @@
 // What the prefill kernel is compiled for (PrefillConfig) and what a launch tells it
-// (PrefillParams).
+// (TmaPrefillParams).
 #pragma once
 
 #include <cuda.h>
-#include <cuda_bf16.h>
 
 #include <cstdint>
 
-#include "backends/cuda/sm90/attention_work.h"
-#include "backends/cuda/tile/attention_mask.h"
+#include "backends/cuda/tile/prefill_params.h"
 
 namespace octavo::backends::cuda {
 
@@ -68,31 +66,14 @@ struct PrefillMaps {
   CUtensorMap v;
 };
 
-struct PrefillParams {
-  __nv_bfloat16* out;
-  float* lse;
-  WorkList* list;
-  const float* sinks;
-  const int32_t* block_table;  // null: contiguous
-  int64_t block_table_stride;
-  int num_tokens;
-  int num_heads;
-  int num_blocks;
-  int block_size_log2;
+struct TmaPrefillParams : PrefillParams {
   int box_rows;  // keys that one box brings
   int row_mask;  // of a key's index: its row within its block of the cache; -1: contiguous
-  int pack_log2;
-  int units;  // of `pack` query heads
-  int units_per_kv_head;
-  float max_growth;     // of a row's maximum before it is taken on, in units of raw scores
-  float scale_log2;     // of scores, for exponents of 2
-  float softcap_scale;  // tanh's argument for a score of 1
-  AttentionMask mask;
 };
 
 // Runs one kernel of `num_blocks` blocks.
 template <typename Config>
-cudaError_t launch_prefill(const PrefillParams& params, const PrefillMaps& maps, int num_blocks,
+cudaError_t launch_prefill(const TmaPrefillParams& params, const PrefillMaps& maps, int num_blocks,
                            cudaStream_t stream);
 
 }  // namespace octavo::backends::cuda

@@ -21,7 +21,7 @@ struct ProducerTile {
 // Each lane brings at most one box of a tile of K or V: 64 columns of the rows of a page.
 template <typename Config>
 struct Box {
-  const PrefillParams& params;
+  const TmaPrefillParams& params;
   const int lane;
 
   __device__ __forceinline__ int column() const { return lane % Config::kPanels * kPanelColumns; }
@@ -37,7 +37,7 @@ struct Box {
 template <typename Config>
 __device__ __forceinline__ int cache_block(const Box<Config>& box, const ProducerTile& tile,
                                            int n) {
-  const PrefillParams& params = box.params;
+  const TmaPrefillParams& params = box.params;
   if (params.block_table == nullptr) return 0;
   const int num_keys = tile.field(kNumKeysWord);
   const int seq = tile.field(kKvRowWord);
@@ -71,7 +71,7 @@ template <typename Config>
 __device__ __forceinline__ void load_tile(const CUtensorMap& map, uint32_t buffers, uint32_t full,
                                           uint32_t empty, uint32_t use, const Box<Config>& box,
                                           const ProducerTile& tile, int n, int block) {
-  const PrefillParams& params = box.params;
+  const TmaPrefillParams& params = box.params;
   const uint32_t stage = ring_stage<Config::kStages>(use);
   const int head = tile.field(kUnitWord) / params.units_per_kv_head;
   const int first_row = params.block_table != nullptr ? 0 : tile.field(kKvRowWord);
@@ -85,16 +85,13 @@ __device__ __forceinline__ void load_tile(const CUtensorMap& map, uint32_t buffe
   }
 }
 
-// A lane's word of the work on tile `tile`. Tiles go by section of heads, then by item.
-__device__ __forceinline__ int tile_word(const PrefillParams& params, int tile, int total,
+// A lane's word of the work on tile `tile`.
+__device__ __forceinline__ int tile_word(const TmaPrefillParams& params, int tile, int total,
                                          int lane) {
   if (tile >= total) return kNoMoreWork;
-  const int section_units = params.list->section_kv_heads * params.units_per_kv_head;
-  const int section = tile / (params.list->num_items * section_units);
-  tile -= section * params.list->num_items * section_units;
-  const int item = tile / section_units;
-  if (lane >= kUnitWord) return section * section_units + tile - item * section_units;
-  return reinterpret_cast<const int*>(params.list->items() + item)[lane];
+  const TilePlace place = tile_place(params, tile);
+  if (lane >= kUnitWord) return place.unit;
+  return reinterpret_cast<const int*>(params.list->items() + place.item)[lane];
 }
 
 template <typename Config>
@@ -138,7 +135,7 @@ __device__ __forceinline__ void load_item(const PrefillMaps& maps, uint32_t shar
 
 // The warp that takes tiles, tells the others and brings keys and queries.
 template <typename Config>
-__device__ __forceinline__ void key_role(const PrefillParams& params, const PrefillMaps& maps,
+__device__ __forceinline__ void key_role(const TmaPrefillParams& params, const PrefillMaps& maps,
                                          uint32_t shared, int lane) {
   const int total = params.list->num_items * params.units;
   const Box<Config> box{params, lane};
@@ -167,7 +164,7 @@ __device__ __forceinline__ void key_role(const PrefillParams& params, const Pref
 // The warp that brings values. Pages of 16 tokens are many boxes: two warps issue them in half the
 // time.
 template <typename Config>
-__device__ __forceinline__ void value_role(const PrefillParams& params, const PrefillMaps& maps,
+__device__ __forceinline__ void value_role(const TmaPrefillParams& params, const PrefillMaps& maps,
                                            uint32_t shared, int lane) {
   using Shared = PrefillShared<Config>;
   const Box<Config> box{params, lane};

@@ -7,8 +7,8 @@
 
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/tile/decode_config.cuh"
-#include "backends/cuda/tile/decode_math.cuh"
 #include "backends/cuda/tile/decode_merge.cuh"
+#include "backends/cuda/tile/decode_scales.cuh"
 
 namespace octavo::backends::cuda {
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/sm90/attention_work.h"
+#include "backends/cuda/attention_work.h"
 
 namespace octavo::backends::cuda {
 namespace {

@@ -1,16 +1,12 @@
-// The parts of the prefill kernel that work on a thread's registers alone: masking, the running
-// softmax and the way from accumulators to stored rows. A thread owns two rows of its warpgroup's
-// 64; the four threads of a quad share them.
+// The parts of the prefill kernels that work on a thread's registers alone: masking, the running
+// softmax and the way from accumulators to stored rows. A thread owns two rows 8 apart of a tile's,
+// in accumulators laid out as mma.sync and wgmma leave them; the four threads of a quad share them.
 #pragma once
 
-#include <cuda_bf16.h>
-
-#include "backends/cuda/ptx/wgmma.cuh"
-#include "backends/cuda/sm90/attention_prefill_params.h"
+#include "backends/cuda/ptx/exp2.cuh"
+#include "backends/cuda/tile/prefill_params.h"
 
 namespace octavo::backends::cuda {
-
-constexpr float kMaxGrowthLog2 = 8.0f;
 
 // max in units of raw scores, and at most kMaxGrowthLog2 below the true one in units of log2; sum
 // the thread's own share.
@@ -18,12 +14,6 @@ struct SoftmaxRows {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};
 };
-
-__device__ __forceinline__ float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 __device__ __forceinline__ float tanh_approx(float x) {
   float y;
@@ -34,6 +24,12 @@ __device__ __forceinline__ float tanh_approx(float x) {
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
 
@@ -65,21 +61,22 @@ struct VisibleKeys {
   int low[2], high[2];
 };
 
+template <int kCount>
+__device__ __forceinline__ void softcap_scores(float (&s)[kCount], const ScoreScale& scale) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) s[i] = tanh_approx(s[i] * scale.softcap);
+}
+
 // Scores of a block become weights. True if all before must be multiplied by `correction`. A masked
 // score is a weight of exactly zero, and a row that has seen nothing keeps a maximum of -infinity.
 //
 // A row's maximum is left as it is while it is exceeded by no more than max_growth: weights are
 // then up to 2^8 and nothing needs rescaling. The row alone decides, so that no other row shows in
 // its result; the warp only skips the work where all its rows decide alike.
-template <typename Config, bool kMasked>
-__device__ __forceinline__ bool softmax_block(float (&s)[Config::kBlockN / 2], SoftmaxRows& rows,
+template <bool kMasked, int kCount>
+__device__ __forceinline__ bool softmax_block(float (&s)[kCount], SoftmaxRows& rows,
                                               float (&correction)[2], const VisibleKeys& keys,
-                                              const PrefillParams& params) {
-  constexpr int kCount = Config::kBlockN / 2;
-  if constexpr (Config::kSoftcap) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) s[i] = tanh_approx(s[i] * params.softcap_scale);
-  }
+                                              const ScoreScale& scale) {
   if constexpr (kMasked) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -89,8 +86,8 @@ __device__ __forceinline__ bool softmax_block(float (&s)[Config::kBlockN / 2], S
     }
   }
   const float largest[2] = {thread_max(s, 0), thread_max(s, 1)};
-  const bool keep_both = largest[0] - rows.max[0] <= params.max_growth &&
-                         largest[1] - rows.max[1] <= params.max_growth;
+  const bool keep_both =
+      largest[0] - rows.max[0] <= scale.max_growth && largest[1] - rows.max[1] <= scale.max_growth;
   const bool grew = __any_sync(0xFFFFFFFF, !keep_both);
   correction[0] = correction[1] = 1.0f;
   if (grew) {
@@ -98,20 +95,20 @@ __device__ __forceinline__ bool softmax_block(float (&s)[Config::kBlockN / 2], S
     for (int r = 0; r < 2; ++r) {
       const float before = rows.max[r];
       const float now = fmaxf(before, quad_max(largest[r]));
-      if (now - before <= params.max_growth) continue;
+      if (now - before <= scale.max_growth) continue;
       rows.max[r] = now;
-      correction[r] = now == -INFINITY ? 1.0f : exp2_approx((before - now) * params.scale_log2);
+      correction[r] = now == -INFINITY ? 1.0f : exp2_approx((before - now) * scale.log2);
     }
   }
   float base[2], sum[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    base[r] = kMasked && rows.max[r] == -INFINITY ? 0.0f : rows.max[r] * params.scale_log2;
+    base[r] = kMasked && rows.max[r] == -INFINITY ? 0.0f : rows.max[r] * scale.log2;
   }
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const int r = i / 2 % 2;
-    s[i] = exp2_approx(fmaf(s[i], params.scale_log2, -base[r]));
+    s[i] = exp2_approx(fmaf(s[i], scale.log2, -base[r]));
     sum[r] += s[i];
   }
 #pragma unroll
@@ -126,10 +123,12 @@ __device__ __forceinline__ void rescale(float (&o)[kCount], const float (&correc
 }
 
 // Accumulators of scores become the register operand of the next product (tile/swizzle.h).
-template <int kPairs>
+template <bool kHalf, int kPairs>
 __device__ __forceinline__ void pack_weights(uint32_t (&p)[kPairs], const float (&s)[2 * kPairs]) {
 #pragma unroll
-  for (int i = 0; i < kPairs; ++i) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
+  for (int i = 0; i < kPairs; ++i) {
+    p[i] = kHalf ? pack_f16(s[2 * i], s[2 * i + 1]) : pack_bf16(s[2 * i], s[2 * i + 1]);
+  }
 }
 
 struct RowResult {
@@ -159,6 +158,44 @@ __device__ __forceinline__ void quad_transpose(uint32_t (&x)[4], int quad) {
   exchange(x[2], x[3], 1);
   exchange(x[0], x[2], 2);
   exchange(x[1], x[3], 2);
+}
+
+// Where a tile's results go.
+struct OutputTile {
+  int q_row, num_tokens, first_head;
+};
+
+// Writes the thread's r-th row (r = 0 or 1 of its accumulators), which is row `row` of the tile.
+template <int kHeadDim>
+__device__ __forceinline__ void store_row(const PrefillParams& params, const OutputTile& tile,
+                                          int row, int r, const float (&o)[kHeadDim / 2],
+                                          const SoftmaxRows& rows, float scale_log2,
+                                          float value_scale) {
+  const int quad = static_cast<int>(threadIdx.x) % 4;
+  const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
+  const int token = row >> params.pack_log2;
+  const bool valid = token < tile.num_tokens;
+  const float sink = params.sinks != nullptr ? params.sinks[head] : -INFINITY;
+  const RowResult result = finish_row(rows.max[r], rows.sum[r], scale_log2, sink);
+  const float factor = result.factor * value_scale;
+  const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
+  if (params.lse != nullptr && valid && quad == 0) {
+    params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = result.lse;
+  }
+  auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
+#pragma unroll
+  for (int column = 0; column < kHeadDim; column += 32) {
+    uint32_t pairs[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int i = (column / 8 + j) * 4 + 2 * r;
+      pairs[j] = pack_bf16(o[i] * factor, o[i + 1] * factor);
+    }
+    quad_transpose(pairs, quad);
+    if (valid) {
+      *reinterpret_cast<uint4*>(out + column) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
+  }
 }
 
 }  // namespace octavo::backends::cuda

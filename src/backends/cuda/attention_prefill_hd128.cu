@@ -1,0 +1,13 @@
+// The portable prefill kernels of head dimension 128.
+#include "backends/cuda/tile/prefill_kernel.cuh"
+
+namespace octavo::backends::cuda {
+
+template cudaError_t launch_portable_prefill<PortableHd128<false>>(const PrefillParams&,
+                                                                   const PortableInputs&, unsigned,
+                                                                   cudaStream_t);
+template cudaError_t launch_portable_prefill<PortableHd128<true>>(const PrefillParams&,
+                                                                  const PortableInputs&, unsigned,
+                                                                  cudaStream_t);
+
+}  // namespace octavo::backends::cuda
