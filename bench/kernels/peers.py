@@ -63,7 +63,7 @@ def flash_attention_3():
 
 
 def cumulative(lengths):
-    return torch.tensor([0, *lengths], dtype=torch.int32, device="cuda").cumsum(0, torch.int32)
+    return torch.tensor([0, *lengths], dtype=torch.int32, device="cuda").cumsum(0, dtype=torch.int32)
 
 
 def random(*shape):
