@@ -233,7 +233,7 @@ def check_dead_files(tree):
 
 TOP_FOLDERS = (r"src|scripts|tools|tests|include|cmake|docs|bench|deploy|python|web|examples|\.ci")
 FOREIGN_COMMAND = re.compile(r"\s*\$?\s*(?:\w+=\S+ )*(?:cmake|ctest|git|apt-get|pip3?|python3 -m|"
-                             r"clang-\S+|gdb|perf|docker|curl|nvcc|ncu)\b")
+                             r"clang-\S+|gdb|perf|docker|curl|nvcc|ncu|llama-server)\b")
 
 
 def named_paths(span):

@@ -7,10 +7,14 @@
 #include <memory>
 #include <vector>
 
-#include "bench/scheduler/trace.h"
+#include "cli/trace.h"
 #include "engine/scheduler.h"
 
 namespace octavo::bench {
+
+using cli::make_prompt;
+using cli::read_trace;
+using cli::TraceRequest;
 
 struct SimulatorConfig {
   engine::SchedulerConfig scheduler;

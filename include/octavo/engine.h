@@ -50,6 +50,10 @@ enum class OutputKind {
 };
 
 struct EngineRequest : Request {
+  // Asks for an embedding of the prompt in place of an answer: nothing is sampled, n must be 1 and
+  // echo and prompt_logprobs unset.
+  std::optional<PoolingParams> pooling;
+
   int32_t n = 1;      // answers. The i-th is what the request would give alone with seed + i
   bool echo = false;  // the text of an answer begins with the prompt's
   OutputKind output_kind = OutputKind::kDelta;
@@ -85,6 +89,7 @@ struct RequestOutput {
   Status status;
   std::vector<CompletionOutput> outputs;       // kDelta: those with something new; else all
   std::vector<TokenLogprobs> prompt_logprobs;  // see Generation; kDelta: in one event only
+  std::vector<float> embedding;                // of a request with `pooling`, in its last event
   Usage usage;                                 // so far; completion tokens of all answers
   RequestMetrics metrics;                      // complete in the last event
 };

@@ -42,6 +42,7 @@ struct ModelInfo {
   int64_t weight_bytes = 0;  // of all weights as stored
   int64_t decode_bytes = 0;  // of weights read to decode one token
   int64_t vocab_size = 0;
+  int64_t hidden_size = 0;  // values of an embedding
   int64_t max_model_len = 0;
 };
 

@@ -38,6 +38,7 @@ struct SamplingParams {
 
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false;  // the text ends with the stop string that ended it
   bool ignore_eos = false;
   int64_t min_tokens = 0;             // before that no token ends the answer
   std::optional<int64_t> max_tokens;  // unset: up to the context's end
@@ -50,6 +51,18 @@ struct SamplingParams {
 
 // Checks every number against its range; the error names the field.
 Status validate_sampling(const SamplingParams& params);
+
+enum class PoolingType {
+  kLast,  // the last token's
+  kMean,  // the mean over all tokens
+};
+
+// How the hidden states after the model's last norm become one vector.
+struct PoolingParams {
+  PoolingType pooling_type = PoolingType::kLast;
+  bool normalize = true;   // to a length of 1
+  int64_t dimensions = 0;  // keep so many, before they are normalized; 0: all
+};
 
 struct Request {
   std::vector<TokenId> prompt_token_ids;  // not empty
@@ -90,7 +103,8 @@ struct TokenLogprobs {
   std::vector<Logprob> top;
 };
 
-// The whole answer. `text` never contains a stop string or half a character; the concatenation of
+// The whole answer. `text` never contains half a character, nor a stop string unless
+// include_stop_str_in_output says so; the concatenation of
 // all deltas equals it.
 struct Generation {
   std::string text;

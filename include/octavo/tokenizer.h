@@ -45,6 +45,8 @@ struct RenderOptions {
   bool add_generation_prompt = true;
   std::string tools_json;    // an array, or "" for none
   std::string context_json;  // an object of further template variables, or ""
+  // Jinja text in place of the model's own template, or "". The last one stays parsed.
+  std::string chat_template;
 };
 
 // A rendered prompt: `user_spans`, ascending and disjoint, are the parts that came from message
@@ -93,7 +95,7 @@ class Tokenizer {
   virtual std::span<const TokenId> stop_ids() const = 0;
 
   // Whether the model carries a chat template that this engine understands; when not, `render` says
-  // why.
+  // why, unless it is given one.
   virtual bool has_chat_template() const = 0;
 
   // Renders `messages_json`, an array of objects with "role" and "content", by the model's
@@ -101,6 +103,9 @@ class Tokenizer {
   virtual Result<RenderedPrompt> render(std::string_view messages_json,
                                         const RenderOptions& options) const = 0;
 };
+
+// Whether the text of a chat template parses; `source`, where it is from, starts the error.
+Status check_chat_template(std::string_view chat_template, const std::string& source);
 
 // Renders by the text of a chat template alone, without a model: what tokens the template may name
 // (bos_token and so on), context_json says. `source`, where the text is from, starts the error of a

@@ -23,6 +23,7 @@ void for_each_slot(OpsRef& ops, const Visit& visit) {
     visit(ops.linear_by_dtype[i], cpu::dtype_bit(dtype),
           format("linear {}", dtype_traits(dtype).name));
   }
+  visit(ops.prepare_input, 0, "prepare_input");
   visit(ops.rope, 0, "rope");
   visit(ops.write_kv, 0, "write_kv");
   visit(ops.attention, 0, "attention");

@@ -11,4 +11,7 @@ namespace octavo {
 // else may.
 std::optional<std::string> base64_decode(std::string_view text);
 
+// `bytes`, with padding.
+std::string base64_encode(std::string_view bytes);
+
 }  // namespace octavo

@@ -101,6 +101,9 @@ void Args::option(const std::string& flag, int& value, const std::string& help) 
 void Args::option(const std::string& flag, float& value, const std::string& help) {
   impl_->add(flag, value, help)->capture_default_str();
 }
+void Args::option(const std::string& flag, double& value, const std::string& help) {
+  impl_->add(flag, value, help)->capture_default_str();
+}
 void Args::option(const std::string& flag, std::optional<int32_t>& value, const std::string& help) {
   impl_->add(flag, value, help);
 }
@@ -114,6 +117,11 @@ void Args::option(const std::string& flag, std::optional<uint64_t>& value,
 void Args::option(const std::string& flag, std::vector<std::string>& values,
                   const std::string& help) {
   impl_->add(flag, values, help)->allow_extra_args(false);
+}
+
+void Args::list(const std::string& flag, std::vector<std::string>& values,
+                const std::string& help) {
+  impl_->add(flag, values, help)->expected(1, -1);
 }
 
 void Args::choice(const std::string& flag, std::string& value,

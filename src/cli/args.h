@@ -32,10 +32,14 @@ class Args {
   void option(const std::string& flag, int64_t& value, const std::string& help);
   void option(const std::string& flag, int& value, const std::string& help);
   void option(const std::string& flag, float& value, const std::string& help);
+  void option(const std::string& flag, double& value, const std::string& help);
   void option(const std::string& flag, std::optional<int32_t>& value, const std::string& help);
   void option(const std::string& flag, std::optional<int64_t>& value, const std::string& help);
   void option(const std::string& flag, std::optional<uint64_t>& value, const std::string& help);
   void option(const std::string& flag, std::vector<std::string>& values, const std::string& help);
+
+  // `--flag VALUE VALUE …`, up to the next flag.
+  void list(const std::string& flag, std::vector<std::string>& values, const std::string& help);
 
   // `--flag VALUE` with VALUE one of `choices`.
   void choice(const std::string& flag, std::string& value, const std::vector<std::string>& choices,

@@ -2,6 +2,7 @@
 // memory bandwidth that decoding reaches, measured in the same run.
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <thread>
 
 #include "base/check.h"
@@ -116,11 +117,15 @@ std::string render(const JsonObject& r) {
 }  // namespace
 
 int run_bench(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "serve") return run_bench_serve(argc - 1, argv + 1);
   std::string what;
   BenchArgs bench;
-  Args args("bench", "Measure speed. WHAT is latency.",
-            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n");
-  args.positional("WHAT", what, "latency: prefill and decode of a batch");
+  Args args("bench", "Measure speed. WHAT is latency or serve.",
+            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
+            "  octavo bench serve --help\n");
+  args.positional("WHAT", what,
+                  "latency: prefill and decode of a batch; serve: load for a server, with flags of "
+                  "its own");
   ModelArgs model_args(args);
   args.option("--input-len", bench.input_len, "tokens of each prompt");
   args.option("--output-len", bench.output_len, "tokens of each answer");
@@ -130,7 +135,7 @@ int run_bench(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (what != "latency" || bench.num_iters < 1) {
     print_error(what != "latency"
-                    ? format("bench knows latency, not '{}'", what)
+                    ? format("bench knows latency and serve, not '{}'", what)
                     : format("--num-iters is {}, which must be at least 1", bench.num_iters));
     return kExitUsage;
   }

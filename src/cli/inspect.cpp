@@ -8,9 +8,20 @@
 #include "cli/model_args.h"
 #include "formats/checkpoint.h"
 #include "octavo/model.h"
+#include "quant/scheme.h"
 
 namespace octavo::cli {
 namespace {
+
+// How the linears of a Hugging Face folder are quantised; "" where they are not, or unknown to
+// octavo, which the refusal to run the model then says.
+std::string describe_quantization(const formats::Checkpoint& checkpoint) {
+  const Json* config = json_find(checkpoint.metadata(), "config");
+  const Json* found = config == nullptr ? nullptr : quant::find_quantization_config(*config);
+  if (found == nullptr) return "";
+  const auto scheme = quant::read_scheme(*found, checkpoint.path());
+  return scheme.ok() ? scheme.value()->description() : "";
+}
 
 // What the commands can do with the file, a sentence on each, and what it takes of memory.
 JsonObject describe_use(const formats::Checkpoint& checkpoint, const std::string& path,
@@ -27,6 +38,9 @@ JsonObject describe_use(const formats::Checkpoint& checkpoint, const std::string
                                  {"max_model_len", needs.value().max_model_len}}}};
   } else {
     use = {{"runs", false}, {"model", format("no: {}", needs.status().message())}};
+  }
+  if (const std::string scheme = describe_quantization(checkpoint); !scheme.empty()) {
+    use.emplace("quantization", scheme);
   }
   const auto tokenizer = load_tokenizer(path);
   use.emplace("tokenizes", tokenizer.ok());
@@ -51,7 +65,9 @@ std::string render_memory(const Json& memory) {
 std::string render_use(const JsonObject& use) {
   const auto text = [&](const char* key) { return printable(to_view(use.at(key).as_string())); };
   const Json* memory = use.if_contains("memory");
-  return format("Runs        {}\n{}Tokenizes   {}\n", text("model"),
+  const std::string scheme =
+      use.contains("quantization") ? format("Quantized   {}\n", text("quantization")) : "";
+  return format("Runs        {}\n{}{}Tokenizes   {}\n", text("model"), scheme,
                 memory == nullptr ? "" : render_memory(*memory), text("tokenizer"));
 }
 

@@ -22,6 +22,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "answer a prompt, or chat in the terminal", run_run},
     {"serve", "serve a model over HTTP, with the API of vLLM and OpenAI", run_serve},
+    {"chat", "chat with a model that a server serves", run_remote_chat},
+    {"complete", "let a model that a server serves go on with a text", run_remote_complete},
     {"tokenize", "show the token ids of a text", run_tokenize},
     {"detokenize", "show the text of token ids", run_detokenize},
     {"template", "show the prompt that a chat template makes of messages", run_template},

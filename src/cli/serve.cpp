@@ -79,6 +79,50 @@ Result<JsonObject> default_sampling(const ServeOptions& options, const std::stri
   return defaults;
 }
 
+// Whether, and to which sizes, embeddings may be cut: config.json says so, or --hf-overrides.
+Status read_matryoshka(const Json& config, const std::string& source, server::ServerConfig& out) {
+  if (json_find(config, "is_matryoshka") != nullptr) {
+    out.is_matryoshka = OCTAVO_TRY(json_bool(config, "is_matryoshka", source));
+  }
+  if (json_find(config, "matryoshka_dimensions") == nullptr) return {};
+  out.matryoshka_dimensions.clear();
+  for (const Json& size : *OCTAVO_TRY(json_array(config, "matryoshka_dimensions", source))) {
+    if (!size.is_int64()) {
+      return data_loss(source + ": 'matryoshka_dimensions' must hold whole numbers");
+    }
+    out.matryoshka_dimensions.push_back(size.get_int64());
+  }
+  return {};
+}
+
+Status read_model_config(const std::string& model_path, server::ServerConfig& out) {
+  const std::string path = model_path + "/config.json";
+  std::ifstream file(path);
+  if (!file) return {};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return read_matryoshka(OCTAVO_TRY(parse_json(text.str(), path)), path, out);
+}
+
+// The template that a file holds, or the value itself, which has Jinja's braces or a line's end.
+Result<std::string> read_chat_template(const std::string& value) {
+  if (value.empty()) return value;
+  std::string text = value;
+  std::string source = "--chat-template";
+  std::ifstream file(value);
+  std::error_code ignored;
+  if (file && std::filesystem::is_regular_file(value, ignored)) {
+    std::ostringstream content;
+    content << file.rdbuf();
+    text = content.str();
+    source = value;
+  } else if (value.find_first_of("{}\n") == std::string::npos) {
+    return not_found("--chat-template: cannot read " + value);
+  }
+  OCTAVO_TRY(check_chat_template(text, source));
+  return text;
+}
+
 Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   server::ServerConfig& config = options.server;
   config.version = OCTAVO_VERSION;
@@ -87,6 +131,9 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   std::erase(config.api_keys, "");                                   // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
+  OCTAVO_TRY(read_model_config(path, config));
+  OCTAVO_TRY(read_matryoshka(options.hf_overrides, "--hf-overrides", config));
+  config.chat_template = OCTAVO_TRY(read_chat_template(options.chat_template));
   if (!config.root_path.empty() && config.root_path[0] != '/') {
     config.root_path.insert(config.root_path.begin(), '/');
   }

@@ -1,7 +1,11 @@
 #include "cli/serve_flag_store.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+
+#include "base/format.h"
 
 namespace octavo::cli {
 
@@ -107,6 +111,20 @@ Status store_cert_reqs(Options& options, const std::string& value) {
   return {};
 }
 
+Status store_content_format(Options& options, const std::string& value) {
+  server::ContentFormat& format = options.server.chat_template_content_format;
+  if (value == "auto") {
+    format = server::ContentFormat::kAuto;
+  } else if (value == "string") {
+    format = server::ContentFormat::kString;
+  } else if (value == "openai") {
+    format = server::ContentFormat::kOpenai;
+  } else {
+    return invalid_argument("must be auto, string or openai");
+  }
+  return {};
+}
+
 Status store_header_limit(Options& options, const std::string& value) {
   int64_t bytes = 0;
   OCTAVO_TRY(parse_option(value, bytes));
@@ -120,6 +138,70 @@ Status store_body_limit(Options& options, const std::string& value) {
   OCTAVO_TRY(parse_option(value, bytes));
   if (bytes < 1024) return invalid_argument("must be at least 1K");
   options.http.limits.body_bytes = static_cast<uint64_t>(bytes);
+  return {};
+}
+
+namespace {
+
+Status check_is_one_of(const std::string& value, std::initializer_list<std::string_view> values) {
+  if (std::find(values.begin(), values.end(), value) != values.end()) return {};
+  std::string list;
+  for (const std::string_view one : values) list += format("{}{}", list.empty() ? "" : ", ", one);
+  return unsupported("can be " + list);
+}
+
+Status store_pooling_type(const Json& value, PoolingParams& pooling) {
+  std::string name = value.is_string() ? std::string(to_view(value.get_string())) : "";
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (name != "LAST" && name != "MEAN") return unsupported("pooling_type can be LAST or MEAN");
+  pooling.pooling_type = name == "MEAN" ? PoolingType::kMean : PoolingType::kLast;
+  return {};
+}
+
+}  // namespace
+
+Status store_runner(Options&, const std::string& value) {
+  return check_is_one_of(value, {"auto", "generate", "pooling"});
+}
+
+Status store_convert(Options&, const std::string& value) {
+  return check_is_one_of(value, {"auto", "none", "embed"});
+}
+
+Status store_task(Options&, const std::string& value) {
+  return check_is_one_of(value, {"auto", "generate", "embed", "embedding"});
+}
+
+// Newer and older names of the same, as vLLM has had them.
+Status store_pooler_config(Options& options, const std::string& value) {
+  JsonObject object;
+  OCTAVO_TRY(parse_option(value, object));
+  PoolingParams& pooling = options.server.pooling;
+  for (const auto& entry : object) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    if (entry.value().is_null()) continue;
+    if (key == "pooling_type" || key == "seq_pooling_type") {
+      OCTAVO_TRY(store_pooling_type(entry.value(), pooling));
+    } else if (key == "normalize" || key == "use_activation") {
+      pooling.normalize = OCTAVO_TRY(json_bool(object, key, "the value"));
+    } else if (key == "dimensions") {
+      pooling.dimensions = OCTAVO_TRY(json_int(object, key, "the value"));
+      if (pooling.dimensions < 1) return invalid_argument("dimensions must be at least 1");
+    } else {
+      return unsupported(
+          format("'{}' is not known: use pooling_type, normalize or dimensions", key));
+    }
+  }
+  return {};
+}
+
+Status store_hf_overrides(Options& options, const std::string& value) {
+  OCTAVO_TRY(parse_option(value, options.hf_overrides));
+  for (const auto& entry : options.hf_overrides) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    if (key == "is_matryoshka" || key == "matryoshka_dimensions") continue;
+    return unsupported(format("'{}' cannot be overridden: edit the model's config.json", key));
+  }
   return {};
 }
 

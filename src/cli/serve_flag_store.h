@@ -39,8 +39,14 @@ Status store_max_model_len(Options& options, const std::string& value);
 Status store_dtype(Options& options, const std::string& value);
 Status store_scheduling_policy(Options& options, const std::string& value);
 Status store_cert_reqs(Options& options, const std::string& value);
+Status store_content_format(Options& options, const std::string& value);
 Status store_header_limit(Options& options, const std::string& value);
 Status store_body_limit(Options& options, const std::string& value);
+Status store_runner(Options& options, const std::string& value);
+Status store_convert(Options& options, const std::string& value);
+Status store_task(Options& options, const std::string& value);
+Status store_pooler_config(Options& options, const std::string& value);
+Status store_hf_overrides(Options& options, const std::string& value);
 Status store_hidden_metrics(Options& options, const std::string& value);
 
 }  // namespace octavo::cli

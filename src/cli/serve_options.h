@@ -16,8 +16,10 @@ struct ServeOptions {
   server::ServerConfig server;
   server::HttpServerOptions http;
   std::string config_file;
+  std::string chat_template;  // a file or the text itself
   std::string generation_config = "auto";
   JsonObject override_generation_config;
+  JsonObject hf_overrides;
   std::string log_level = "info";
   double shutdown_timeout_s = 0;
   bool disable_log_stats = false;

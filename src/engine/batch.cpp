@@ -27,9 +27,13 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
   const std::vector<int32_t>& blocks = sequence.block_table.blocks;
   OCTAVO_CHECK(static_cast<int64_t>(blocks.size()) * block_size >= end);
   OCTAVO_CHECK(slice.num_logit_rows <= slice.num_tokens);
+  OCTAVO_CHECK(slice.num_hidden_rows <= slice.num_tokens);
   for (int64_t position = begin; position < end; ++position) {
     if (position >= end - slice.num_logit_rows) {
       logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
+    }
+    if (position >= end - slice.num_hidden_rows) {
+      hidden_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
     }
     token_ids_.push_back(sequence.token_ids[position]);
     positions_.push_back(static_cast<int32_t>(position));
@@ -67,8 +71,8 @@ void BatchBuilder::forget_unused_variants() {
 
 Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> slices,
                                                 int64_t block_size) {
-  for (auto* array :
-       {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_, &logit_rows_}) {
+  for (auto* array : {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_,
+                      &logit_rows_, &hidden_rows_}) {
     array->clear();
   }
   slot_mapping_.clear();
@@ -89,8 +93,8 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
 
   int64_t total_bytes = padded(bytes_of(slot_mapping_)) + padded(bytes_of(rope_inv_freq_)) +
                         padded(bytes_of(rope_variants_));
-  for (const auto* array :
-       {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_, &logit_rows_}) {
+  for (const auto* array : {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_,
+                            &logit_rows_, &hidden_rows_}) {
     total_bytes += padded(bytes_of(*array));
   }
   if (memory_.size_bytes < total_bytes) {
@@ -115,6 +119,8 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   batch.seqs.positions = upload(positions_);
   batch.logit_rows = upload(logit_rows_);
   batch.num_logit_rows = static_cast<int64_t>(logit_rows_.size());
+  batch.hidden_rows = upload(hidden_rows_);
+  batch.num_hidden_rows = static_cast<int64_t>(hidden_rows_.size());
   if (!rope_variants_.empty()) {
     batch.rope_inv_freq = upload(rope_inv_freq_);
     batch.rope_variants = upload(rope_variants_);

@@ -30,7 +30,8 @@ class BatchBuilder {
 
   Device& device_;
   const model::ModelConfig& config_;
-  std::vector<int32_t> token_ids_, positions_, cu_seqlens_q_, seq_lens_, block_table_, logit_rows_;
+  std::vector<int32_t> token_ids_, positions_, cu_seqlens_q_, seq_lens_, block_table_, logit_rows_,
+      hidden_rows_;
   std::vector<int64_t> slot_mapping_;
   int64_t block_table_stride_ = 0;
   // Of models whose frequencies depend on a sequence's length; otherwise empty.

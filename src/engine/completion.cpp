@@ -33,6 +33,10 @@ Completion::Completion(ActiveRequest& request, int32_t index, const LogitsProces
   first_logit_position =
       request.request.sampling.prompt_logprobs ? 0 : request.num_prompt_tokens() - 1;
   output_.index = index;
+  if (!request.request.pooling) return;
+  wants_hidden = true;
+  if (request.request.pooling->pooling_type == PoolingType::kMean) first_logit_position = 0;
+  pooler_.emplace(*request.request.pooling);
 }
 
 Status Completion::append_token(std::span<const float> logits, std::vector<float>& scratch) {
@@ -53,6 +57,14 @@ Status Completion::append_token(std::span<const float> logits, std::vector<float
   } else if (num_generated_tokens() >= max_tokens_) {
     finish(FinishReason::kLength, "");
   }
+  return {};
+}
+
+Status Completion::pool(const ops::Mat& hidden) {
+  pooler_->add(hidden);
+  if (num_pending_tokens() > 0) return {};
+  request_.embedding = OCTAVO_TRY(pooler_->take());
+  finish(FinishReason::kStop, "");
   return {};
 }
 
@@ -133,6 +145,7 @@ RequestOutput ActiveRequest::make_output(bool last, Status status) {
   }
   if (!delta || !prompt_logprobs_sent) event.prompt_logprobs = prompt_logprobs;
   prompt_logprobs_sent = true;
+  if (last) event.embedding = std::move(embedding);
   return event;
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/logits_processor.h"
 #include "engine/output.h"
+#include "engine/pooler.h"
 #include "engine/sequence.h"
 #include "octavo/engine.h"
 
@@ -30,6 +31,9 @@ class Completion : public Sequence {
   // Chooses the next token from a row of logits, and ends the answer where a token, a stop string
   // or a limit says so.
   Status append_token(std::span<const float> logits, std::vector<float>& scratch);
+
+  // Takes hidden states of the next positions; the prompt's last one ends the request.
+  Status pool(const ops::Mat& hidden);
 
   // Ends an answer that no rule has ended.
   void abort();
@@ -51,6 +55,7 @@ class Completion : public Sequence {
   LogitsProcessor processor_;
   Sampler sampler_;
   OutputStream stream_;
+  std::optional<Pooler> pooler_;
   CompletionOutput output_;
   // What take_delta() has given out.
   size_t taken_text_bytes_ = 0;
@@ -65,6 +70,7 @@ struct ActiveRequest {
   std::vector<std::unique_ptr<Completion>> completions;  // [n]; the first computes the prompt
   std::vector<TokenLogprobs> prompt_logprobs;
   bool prompt_logprobs_sent = false;
+  std::vector<float> embedding;
   bool has_news = false;  // in the step that runs
 
   // Tells whoever runs the engine that request.cancel was used.

@@ -54,13 +54,17 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   OCTAVO_TRY(check_prompt(request.prompt_token_ids, config_.vocab_size, config_.max_model_len));
   if (request.n < 1)
     return invalid_argument(format("n is {}, which must be at least 1", request.n));
+  if (request.pooling) OCTAVO_TRY(check_pooling(request));
   if (request.timeout_s && !(*request.timeout_s > 0 && std::isfinite(*request.timeout_s))) {
     return invalid_argument(format("timeout_s is {}, which must be above 0", *request.timeout_s));
   }
   if (sink == nullptr) return invalid_argument("the request has no sink for its output");
   const auto num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
-  const int64_t room = OCTAVO_TRY(room_for_answer(num_prompt_tokens, config_.max_model_len));
-  const int64_t max_tokens = std::min(params.max_tokens.value_or(room), room);
+  int64_t max_tokens = 0;
+  if (!request.pooling) {
+    const int64_t room = OCTAVO_TRY(room_for_answer(num_prompt_tokens, config_.max_model_len));
+    max_tokens = std::min(params.max_tokens.value_or(room), room);
+  }
   OCTAVO_TRY(scheduler_.check_fits(request.n, num_prompt_tokens + max_tokens));
   std::string prompt_text;
   if (request.echo) {
@@ -159,26 +163,27 @@ bool EngineCore::step() {
     return false;
   }
   note_start(plan);
-  const Result<ops::Mat> logits = execute(plan);
+  const Result<StepOutput> output = execute(plan);
   ++totals_.num_steps;
-  if (!logits.ok()) {
-    fail_step(plan, logits.status());
+  if (!output.ok()) {
+    fail_step(plan, output.status());
     return true;
   }
   num_failed_steps_ = 0;
   scheduler_.complete(plan);
-  take_results(plan, *logits);
+  take_results(plan, *output);
   deliver();
   return true;
 }
 
 // The backends' own faults come as exceptions; here they become values.
-Result<ops::Mat> EngineCore::execute(const Plan& plan) {
+Result<StepOutput> EngineCore::execute(const Plan& plan) {
   try {
     OCTAVO_TRY(executor_.execute_async(plan));
-    const ops::Mat logits = OCTAVO_TRY(executor_.wait());
-    OCTAVO_CHECK(logits.rows == plan.num_logit_rows);
-    return logits;
+    const StepOutput output = OCTAVO_TRY(executor_.wait());
+    OCTAVO_CHECK(output.logits.rows == plan.num_logit_rows);
+    OCTAVO_CHECK(output.hidden.rows == plan.num_hidden_rows);
+    return output;
   } catch (const std::exception& error) {
     return internal_error(error.what());
   }
@@ -205,16 +210,36 @@ void EngineCore::fail_step(const Plan& plan, const Status& status) {
   for (const RequestId id : ids) end(id, {status.code(), "the step failed: " + status.message()});
 }
 
-void EngineCore::take_results(const Plan& plan, const ops::Mat& logits) {
-  int64_t row = 0;
+void EngineCore::take_results(const Plan& plan, const StepOutput& output) {
+  int64_t logit_row = 0;
+  int64_t hidden_row = 0;
   for (const ScheduledSlice& slice : plan.slices) {
-    if (slice.num_logit_rows == 0) continue;
     Completion& completion = completion_of(slice);
-    ops::Mat rows(logits.row<float>(row), logits.dtype, slice.num_logit_rows, logits.cols);
-    row += slice.num_logit_rows;
-    const Status status = take_rows(completion, rows, completion.num_computed_tokens - 1);
+    Status status;
+    if (slice.num_logit_rows > 0) {
+      const ops::Mat rows = output.logits.row_range(logit_row, slice.num_logit_rows);
+      status = take_rows(completion, rows, completion.num_computed_tokens - 1);
+    } else if (slice.num_hidden_rows > 0) {
+      status = pool(completion, output.hidden.row_range(hidden_row, slice.num_hidden_rows));
+    }
+    logit_row += slice.num_logit_rows;
+    hidden_row += slice.num_hidden_rows;
     if (!status.ok()) failed_.emplace_back(completion.request().id, status);
   }
+}
+
+Status EngineCore::pool(Completion& completion, const ops::Mat& rows) {
+  OCTAVO_TRY(completion.pool(rows));
+  if (!completion.finished()) return {};
+  ActiveRequest& request = completion.request();
+  request.first_token = request.last_token = clock_();
+  note_news(request);
+  scheduler_.remove(completion);
+  return {};
+}
+
+void EngineCore::note_news(ActiveRequest& request) {
+  if (!std::exchange(request.has_news, true)) news_.push_back(request.id);
 }
 
 // The last of `rows` belongs to `last_position` of the sequence.
@@ -245,7 +270,7 @@ Status EngineCore::append_tokens(Completion& leader, std::span<const float> logi
     starting.push_back(&child);
   }
   if (!request.first_token) request.first_token = request.last_token;
-  if (!std::exchange(request.has_news, true)) news_.push_back(request.id);
+  note_news(request);
   for (Completion* completion : starting) {
     OCTAVO_TRY(completion->append_token(logits, scratch_));
     ++totals_.generation_tokens;

@@ -65,10 +65,12 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  Result<ops::Mat> execute(const Plan& plan);
+  Result<StepOutput> execute(const Plan& plan);
   void note_start(const Plan& plan);
   void fail_step(const Plan& plan, const Status& status);
-  void take_results(const Plan& plan, const ops::Mat& logits);
+  void take_results(const Plan& plan, const StepOutput& output);
+  Status pool(Completion& completion, const ops::Mat& rows);
+  void note_news(ActiveRequest& request);
   Status take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position);
   Status append_tokens(Completion& leader, std::span<const float> logits);
   void deliver();

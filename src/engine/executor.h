@@ -7,6 +7,12 @@
 
 namespace octavo::engine {
 
+// In the order of the plan's slices, in host memory until the next step.
+struct StepOutput {
+  ops::Mat logits;  // [num_logit_rows, vocab_size]
+  ops::Mat hidden;  // [num_hidden_rows, hidden_size]: after the model's last norm
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -14,10 +20,8 @@ class Executor {
   // Begins a step; `plan` stays as it is until wait() returns. After an error there is no step.
   virtual Status execute_async(const Plan& plan) = 0;
 
-  // Waits for the step's end and moves the num_computed_tokens of its sequences on. The rows of
-  // logits [num_logit_rows, vocab_size], in the order of the slices, lie in host memory until the
-  // next step.
-  virtual Result<ops::Mat> wait() = 0;
+  // Waits for the step's end and moves the num_computed_tokens of its sequences on.
+  virtual Result<StepOutput> wait() = 0;
 };
 
 }  // namespace octavo::engine

@@ -93,7 +93,8 @@ Result<ops::Mat> Generator::compute_pending(LogitsPositions positions, const Chu
         std::min(pending, all ? limits.max_logit_rows : limits.max_num_batched_tokens);
     const bool last = chunk == pending;
     const ScheduledSlice slice{&sequence_, chunk, all ? chunk : last ? 1 : 0};
-    ops::Mat logits = OCTAVO_TRY(runner_.forward({&slice, 1}));
+    const StepOutput output = OCTAVO_TRY(runner_.forward({&slice, 1}));
+    const ops::Mat& logits = output.logits;
     OCTAVO_TRY(on_chunk(begin, logits));
     if (last) return logits;
   }
@@ -240,14 +241,14 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
       slices.push_back({&sequences[next], chunk, last ? 1 : 0});
       if (last) ++next;
     }
-    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices))));
+    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices)).logits));
   }
   Model::LatencyRun run;
   run.prefill_s = now_seconds() - start;
   for (int64_t step = 1; step < output_len; ++step) {
     slices.clear();
     for (Sequence& sequence : sequences) slices.push_back({&sequence, 1, 1});
-    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices))));
+    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices)).logits));
   }
   run.decode_s = now_seconds() - start - run.prefill_s;
   return run;

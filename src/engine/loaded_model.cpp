@@ -33,6 +33,7 @@ ModelInfo describe(const ModelRunner& runner, const std::string& path) {
   info.weight_bytes = lm.totals().weight_bytes;
   info.decode_bytes = lm.totals().decode_bytes;
   info.vocab_size = lm.config().vocab_size;
+  info.hidden_size = lm.config().hidden_size;
   info.max_model_len = runner.max_model_len();
   return info;
 }

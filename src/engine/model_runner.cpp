@@ -57,13 +57,19 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 
   Device& device = *backend_.device;
-  workspace_ = OCTAVO_TRY(
-      device.allocate(backend_.ops.workspace_bytes(limits_.max_num_batched_tokens,
-                                                   config.widest_row(), pool_->num_threads()),
-                      "workspace"));
+  const int64_t max_rows = limits_.max_num_batched_tokens;
+  int64_t scratch_bytes =
+      backend_.ops.workspace_bytes(max_rows, config.widest_row(), pool_->num_threads());
+  if (config.quantization != nullptr) {
+    scratch_bytes += ops::prepared_input_bytes(max_rows, config.widest_row());
+  }
+  workspace_ = OCTAVO_TRY(device.allocate(scratch_bytes, "workspace"));
   const int64_t logit_values = limits_.max_logit_rows * config.vocab_size;
   logits_ =
       OCTAVO_TRY(device.allocate(logit_values * static_cast<int64_t>(sizeof(float)), "logits"));
+  const int64_t hidden_values = limits_.max_num_batched_tokens * config.hidden_size;
+  hidden_ = OCTAVO_TRY(
+      device.allocate(hidden_values * static_cast<int64_t>(sizeof(float)), "hidden states"));
   batch_builder_ = std::make_unique<BatchBuilder>(device, model_->config());
   return choose_kv_cache(options, checkpoint.path());
 }
@@ -100,35 +106,45 @@ Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   return {};
 }
 
-Result<ops::Mat> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
+Result<StepOutput> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
   const model::ForwardBatch batch = OCTAVO_TRY(batch_builder_->build(slices, limits_.block_size));
   OCTAVO_CHECK(batch.seqs.num_tokens <= limits_.max_num_batched_tokens);
   OCTAVO_CHECK(batch.num_logit_rows <= limits_.max_logit_rows);
   ops::ExecContext ctx{pool_.get(), workspace_.as<std::byte>(), workspace_.size_bytes};
-  ops::Mat logits(logits_.data.get(), DType::kF32, batch.num_logit_rows,
-                  model_->config().vocab_size);
-  model_->forward(ctx, batch, *kv_, logits);
+  const model::ModelConfig& config = model_->config();
+  StepOutput output;
+  output.logits =
+      ops::Mat(logits_.data.get(), DType::kF32, batch.num_logit_rows, config.vocab_size);
+  output.hidden =
+      ops::Mat(hidden_.data.get(), DType::kF32, batch.num_hidden_rows, config.hidden_size);
+  model_->forward(ctx, batch, *kv_, output.logits, output.hidden);
   for (const ScheduledSlice& slice : slices) {
     slice.sequence->num_computed_tokens += slice.num_tokens;
   }
-  if (backend_.device->host_accessible()) return logits;
-  host_logits_.resize(logits.rows * logits.cols);
-  backend_.device->copy_to_host(host_logits_.data(), logits.data,
-                                static_cast<int64_t>(host_logits_.size() * sizeof(float)));
-  logits.data = host_logits_.data();
-  return logits;
+  fetch(output.logits, host_logits_);
+  fetch(output.hidden, host_hidden_);
+  return output;
+}
+
+// Makes `values` lie in host memory.
+void ModelRunner::fetch(ops::Mat& values, std::vector<float>& host) {
+  if (backend_.device->host_accessible()) return;
+  host.resize(values.rows * values.cols);
+  backend_.device->copy_to_host(host.data(), values.data,
+                                static_cast<int64_t>(host.size() * sizeof(float)));
+  values.data = host.data();
 }
 
 Status ModelRunner::execute_async(const Plan& plan) {
   for (const BlockCopy& copy : plan.copies) {
     kv_->copy_block(*backend_.device, copy.destination, copy.source);
   }
-  step_logits_ = OCTAVO_TRY(forward(plan.slices));
+  step_output_ = OCTAVO_TRY(forward(plan.slices));
   return {};
 }
 
-Result<ops::Mat> ModelRunner::wait() {
-  return step_logits_;
+Result<StepOutput> ModelRunner::wait() {
+  return step_output_;
 }
 
 }  // namespace octavo::engine

@@ -50,13 +50,13 @@ class ModelRunner final : public Executor {
   int64_t kv_block_bytes() const;
   // Of all memory but weights and KV cache; taken as it is touched.
   int64_t workspace_bytes() const {
-    return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes;
+    return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes +
+           hidden_.size_bytes;
   }
   int64_t max_model_len() const { return max_model_len_; }
 
-  // Computes the slices and moves their num_computed_tokens on, within limits(). The logits lie in
-  // host memory until the next call: [rows, vocab_size].
-  Result<ops::Mat> forward(std::span<const ScheduledSlice> slices);
+  // Computes the slices and moves their num_computed_tokens on, within limits().
+  Result<StepOutput> forward(std::span<const ScheduledSlice> slices);
 
   // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
   int64_t rope_variant(int64_t max_tokens) const {
@@ -65,7 +65,7 @@ class ModelRunner final : public Executor {
 
   // On the CPU a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
-  Result<ops::Mat> wait() override;
+  Result<StepOutput> wait() override;
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
   // error leaves the old one.
@@ -75,6 +75,7 @@ class ModelRunner final : public Executor {
   explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
   Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
               model::LoadMode mode);
+  void fetch(ops::Mat& values, std::vector<float>& host);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   RunnerLimits limits_;
@@ -87,9 +88,11 @@ class ModelRunner final : public Executor {
   DType kv_dtype_ = DType::kBF16;
   int64_t max_model_len_ = 0;
   Buffer workspace_;
-  Buffer logits_;                   // [max_logit_rows, vocab_size]
-  std::vector<float> host_logits_;  // unused where the host reads the device's memory
-  ops::Mat step_logits_;            // of the step that wait() is for
+  Buffer logits_;  // [max_logit_rows, vocab_size]
+  Buffer hidden_;  // [max_num_batched_tokens, hidden_size]
+  // Unused where the host reads the device's memory.
+  std::vector<float> host_logits_, host_hidden_;
+  StepOutput step_output_;  // of the step that wait() is for
 };
 
 }  // namespace octavo::engine

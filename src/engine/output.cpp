@@ -7,6 +7,7 @@ namespace octavo::engine {
 OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
     : stop_strings_(request.sampling.stop),
       stop_filter_(stop_strings_),
+      include_stop_(request.sampling.include_stop_str_in_output),
       num_unstoppable_tokens_(request.sampling.min_tokens) {
   if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, request.show_special_tokens);
 }
@@ -15,12 +16,19 @@ std::string OutputStream::push(TokenId id) {
   if (!detokenizer_) return "";
   const bool may_stop = num_unstoppable_tokens_ == 0;
   if (!may_stop) --num_unstoppable_tokens_;
-  return stop_filter_.push(detokenizer_->push(id), may_stop);
+  return filter(detokenizer_->push(id), may_stop);
+}
+
+// Is not called after a stop.
+std::string OutputStream::filter(const std::string& text, bool may_stop) {
+  std::string shown = stop_filter_.push(text, may_stop);
+  if (include_stop_ && stop_hit() != nullptr) shown += *stop_hit();
+  return shown;
 }
 
 std::string OutputStream::finish() {
   if (!detokenizer_) return "";
-  std::string text = stop_filter_.push(detokenizer_->flush(), num_unstoppable_tokens_ == 0);
+  std::string text = filter(detokenizer_->flush(), num_unstoppable_tokens_ == 0);
   return text + stop_filter_.flush();
 }
 

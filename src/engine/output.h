@@ -1,5 +1,5 @@
-// OutputStream: sampled tokens -> text deltas: whole characters only, nothing of a stop string,
-// control tokens hidden.
+// OutputStream: sampled tokens -> text deltas: whole characters only, nothing of a stop string
+// unless it is asked for, control tokens hidden.
 #pragma once
 
 #include <optional>
@@ -27,9 +27,12 @@ class OutputStream {
   const std::string* stop_hit() const;
 
  private:
+  std::string filter(const std::string& text, bool may_stop);
+
   std::vector<std::string> stop_strings_;
   std::optional<tokenizer::Detokenizer> detokenizer_;
   tokenizer::StopStringFilter stop_filter_;
+  bool include_stop_;
   int64_t num_unstoppable_tokens_;  // a stop string counts that ends after min_tokens, as in vLLM
 };
 

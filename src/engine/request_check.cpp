@@ -27,6 +27,17 @@ Result<int64_t> room_for_answer(int64_t num_prompt_tokens, int64_t max_model_len
                                  num_prompt_tokens, max_model_len));
 }
 
+Status check_pooling(const EngineRequest& request) {
+  if (request.n != 1) return invalid_argument("n must be 1 for an embedding");
+  if (request.echo) return invalid_argument("echo is not available for an embedding");
+  if (request.sampling.prompt_logprobs) {
+    return invalid_argument("prompt_logprobs are not available for an embedding");
+  }
+  if (request.pooling->dimensions >= 0) return {};
+  return invalid_argument(
+      format("dimensions is {}, which must be at least 0", request.pooling->dimensions));
+}
+
 void add_stop_ids(SamplingParams& params, std::span<const TokenId> stop_ids) {
   if (params.ignore_eos) return;
   params.stop_token_ids.insert(params.stop_token_ids.end(), stop_ids.begin(), stop_ids.end());

@@ -18,11 +18,14 @@ constexpr int64_t kMaxScan = 16;
 // saved up for it: a long prompt waits, but not for ever.
 constexpr int32_t kMaxOvertakes = 64;
 
-// Rows of logits that the next `num_tokens` tokens of a sequence yield.
-int64_t logit_rows_of(const Sequence& sequence, int64_t num_tokens) {
+// The next `num_tokens` tokens of a sequence, and the rows that they yield. Hidden states need no
+// budget: there is room for those of all tokens of a step.
+ScheduledSlice slice_of(Sequence& sequence, int64_t num_tokens) {
   const int64_t begin = sequence.num_computed_tokens;
   const int64_t end = begin + num_tokens;
-  return std::max<int64_t>(0, end - std::max(begin, sequence.first_logit_position));
+  const int64_t rows = std::max<int64_t>(0, end - std::max(begin, sequence.first_logit_position));
+  if (sequence.wants_hidden) return {&sequence, num_tokens, 0, rows};
+  return {&sequence, num_tokens, rows, 0};
 }
 
 // By priority, where the policy says so, then as they came.
@@ -166,18 +169,20 @@ int64_t Scheduler::chunk_of(const Sequence& sequence, const Budget& budget) cons
   } else if (budget.share_prefill && pending > config_.max_num_batched_tokens) {
     chunk = std::min(chunk, (left + 1) / 2);
   }
+  if (sequence.wants_hidden) return std::max<int64_t>(0, chunk);
   const int64_t rows_from = std::max(sequence.num_computed_tokens, sequence.first_logit_position);
   const int64_t rows_end = rows_from + budget.logit_rows - budget.decode_tokens;
   return std::max<int64_t>(0, std::min(chunk, rows_end - sequence.num_computed_tokens));
 }
 
 void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens) {
-  const int64_t rows = logit_rows_of(sequence, num_tokens);
-  plan.slices.push_back({&sequence, num_tokens, rows});
+  const ScheduledSlice slice = slice_of(sequence, num_tokens);
+  plan.slices.push_back(slice);
   plan.num_tokens += num_tokens;
-  plan.num_logit_rows += rows;
+  plan.num_logit_rows += slice.num_logit_rows;
+  plan.num_hidden_rows += slice.num_hidden_rows;
   budget.tokens -= num_tokens;
-  budget.logit_rows -= rows;
+  budget.logit_rows -= slice.num_logit_rows;
 }
 
 // Returns whether all could stay.
@@ -264,18 +269,17 @@ void Scheduler::top_up(Plan& plan, Budget& budget) const {
   budget.share_prefill = false;
   for (ScheduledSlice& slice : plan.slices) {
     if (budget.tokens == 0) return;
-    const Sequence& sequence = *slice.sequence;
+    Sequence& sequence = *slice.sequence;
     if (slice.num_tokens == sequence.num_pending_tokens()) continue;
     budget.tokens += slice.num_tokens;
     budget.logit_rows += slice.num_logit_rows;
-    const int64_t chunk = chunk_of(sequence, budget);
-    const int64_t rows = logit_rows_of(sequence, chunk);
-    plan.num_tokens += chunk - slice.num_tokens;
-    plan.num_logit_rows += rows - slice.num_logit_rows;
-    budget.tokens -= chunk;
-    budget.logit_rows -= rows;
-    slice.num_tokens = chunk;
-    slice.num_logit_rows = rows;
+    const ScheduledSlice more = slice_of(sequence, chunk_of(sequence, budget));
+    plan.num_tokens += more.num_tokens - slice.num_tokens;
+    plan.num_logit_rows += more.num_logit_rows - slice.num_logit_rows;
+    plan.num_hidden_rows += more.num_hidden_rows - slice.num_hidden_rows;
+    budget.tokens -= more.num_tokens;
+    budget.logit_rows -= more.num_logit_rows;
+    slice = more;
   }
 }
 

@@ -32,6 +32,7 @@ struct Plan {
   std::vector<ScheduledSlice> slices;
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
+  int64_t num_hidden_rows = 0;
 };
 
 class Scheduler {

@@ -27,6 +27,7 @@ struct Sequence {
   std::string cache_extras;    // see PrefixIndex
   // Logits are wanted at this position and all later ones; moved on as they come.
   int64_t first_logit_position = 0;
+  bool wants_hidden = false;  // hidden states instead of logits
 
   // Set by the scheduler.
   SequenceState state = SequenceState::kNew;
@@ -41,11 +42,12 @@ struct Sequence {
 };
 
 // The next `num_tokens` uncomputed tokens of a sequence, whose block table already covers them, and
-// of the last how many of these logits are wanted.
+// of the last how many of these logits, or hidden states, are wanted.
 struct ScheduledSlice {
   Sequence* sequence = nullptr;
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
+  int64_t num_hidden_rows = 0;
 };
 
 }  // namespace octavo::engine

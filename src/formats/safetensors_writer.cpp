@@ -22,6 +22,10 @@ Result<std::string_view> dtype_name(DType dtype) {
       return "F16";
     case DType::kBF16:
       return "BF16";
+    case DType::kF8E4M3:
+      return "F8_E4M3";
+    case DType::kF8E5M2:
+      return "F8_E5M2";
     case DType::kI64:
       return "I64";
     case DType::kI32:

@@ -1,26 +1,15 @@
 #include "hub/http.h"
 
-#include <curl/curl.h>
-
-#include <mutex>
-
 #include "base/check.h"
 #include "base/format.h"
+#include "hub/curl.h"
 
 namespace octavo::hub {
 namespace {
 
-constexpr long kConnectTimeoutS = 30;
-
-// Of the text of an error page, which nobody reads.
+// Of the text of an error page: what is kept, and what may come at all.
+constexpr size_t kMaxErrorTextBytes = 16 << 10;
 constexpr int64_t kMaxDiscardedBytes = 1 << 20;
-
-struct CurlDeleter {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-  void operator()(char* text) const { curl_free(text); }
-};
 
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
@@ -45,6 +34,7 @@ struct Transfer {
   Status take(std::string_view bytes) {
     if (!response.ok() || body == nullptr) {
       discarded += static_cast<int64_t>(bytes.size());
+      response.error_text += bytes.substr(0, kMaxErrorTextBytes - response.error_text.size());
       return discarded <= kMaxDiscardedBytes ? Status() : data_loss("the answer does not end");
     }
     if (!begun) OCTAVO_TRY(begin());
@@ -90,6 +80,11 @@ size_t on_body(char* data, size_t unit, size_t count, void* context) {
   return guarded(transfer, unit * count, [&] { return transfer.take({data, unit * count}); });
 }
 
+int on_progress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  const auto& transfer = *static_cast<const Transfer*>(context);
+  return transfer.body == nullptr || transfer.body->wanted() ? 0 : 1;
+}
+
 }  // namespace
 
 std::string_view HttpResponse::header(const std::string& name) const {
@@ -103,8 +98,7 @@ struct HttpClient::Impl {
 };
 
 HttpClient::HttpClient(int timeout_s) : impl_(std::make_unique<Impl>()) {
-  static std::once_flag initialized;
-  std::call_once(initialized, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  init_curl();
   impl_->handle.reset(curl_easy_init());
   impl_->timeout_s = timeout_s;
 }
@@ -121,19 +115,25 @@ Result<HttpResponse> HttpClient::perform(const HttpRequest& request, HttpBody* b
     // The list keeps its head: a failure to append leaves it as it was.
     curl_slist_append(headers.get(), ("Authorization: Bearer " + request.token).c_str());
   }
+  if (!request.json_body.empty() && headers != nullptr) {
+    curl_slist_append(headers.get(), "Content-Type: application/json");
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.json_body.size()));
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.json_body.c_str());
+  }
+  set_common_options(handle);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_USERAGENT, "octavo");
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, impl_->timeout_s);
   curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(handle, CURLOPT_HEADERDATA, &transfer);
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(handle, CURLOPT_NOBODY, request.head ? 1L : 0L);
+  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &transfer);
+  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  if (request.head) curl_easy_setopt(handle, CURLOPT_NOBODY, 1L);
   const std::string range = format("{}-", request.range_begin);
   if (request.range_begin > 0) curl_easy_setopt(handle, CURLOPT_RANGE, range.c_str());
 

@@ -1,5 +1,5 @@
 // HttpClient: one request at a time over connections that it keeps. Redirects, retries and what an
-// answer means are its callers' business. The only wrapper of libcurl is http.cpp.
+// answer means are its callers' business. Many requests at once: hub/http_streams.h.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct HttpRequest {
   std::string token;  // "": no Authorization header
   bool head = false;
   int64_t range_begin = 0;  // > 0: only what follows this many bytes is wanted
+  std::string json_body;    // what is posted; "": nothing is
 };
 
 struct HttpResponse {
@@ -25,6 +26,7 @@ struct HttpResponse {
   std::string redirect_url;                    // absolute; of a 3xx answer that names one
   int64_t retry_after_s = 0;                   // 0: the server does not say
   std::string failure;                         // why the transfer broke off; "": it did not
+  std::string error_text;                      // the beginning of an answer that is not ok()
 
   bool ok() const { return status >= 200 && status < 300; }
   // "" where there is none of that name (in lower case).
@@ -42,6 +44,9 @@ class HttpBody {
   // Before the first write; also where the content is empty.
   virtual Status begin(const HttpResponse& response) = 0;
   virtual Status write(std::string_view bytes) = 0;
+
+  // Asked now and then while nothing comes; false ends the transfer.
+  virtual bool wanted() const { return true; }
 
   // Whether what has been written is everything.
   virtual bool complete() const { return true; }

@@ -31,10 +31,11 @@ class CausalLM {
   virtual const ModelConfig& config() const = 0;
   virtual const WeightTotals& totals() const = 0;
 
-  // Writes this step's keys and values into `kv` and the logits of batch.logit_rows into `logits`
-  // [num_logit_rows, vocab_size]. The batch stays within Limits.
+  // Writes this step's keys and values into `kv`, the logits of batch.logit_rows into `logits`
+  // [num_logit_rows, vocab_size], and the hidden states of batch.hidden_rows after the last norm
+  // into `hidden` [num_hidden_rows, hidden_size]. The batch stays within Limits.
   virtual void forward(ops::ExecContext& ctx, const ForwardBatch& batch, const KvCache& kv,
-                       const ops::Mat& logits) = 0;
+                       const ops::Mat& logits, const ops::Mat& hidden) = 0;
 };
 
 }  // namespace octavo::model

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "model/traits.h"
 #include "octavo/status.h"
 #include "ops/moe_args.h"
+#include "quant/scheme.h"
 
 namespace octavo::model {
 
@@ -56,7 +58,8 @@ struct ModelConfig {
   float attn_scale = 0;               // of queries in layers without rotation; 0: none
   float floor_scale = 1;
   MoeConfig moe;
-  std::vector<LayerConfig> layers;  // [num_hidden_layers]
+  std::vector<LayerConfig> layers;                    // [num_hidden_layers]
+  std::shared_ptr<const quant::Scheme> quantization;  // null: linears are plain tensors
 
   // The most values in a row of activations that a matrix is multiplied with.
   int64_t widest_row() const;

@@ -26,7 +26,7 @@ class Decoder final : public CausalLM {
   const ModelConfig& config() const override { return config_; }
   const WeightTotals& totals() const override { return totals_; }
   void forward(ops::ExecContext& ctx, const ForwardBatch& batch, const KvCache& kv,
-               const Mat& logits) override;
+               const Mat& logits, const Mat& hidden) override;
 
  private:
   Status load_rope(WeightLoader& loader);
@@ -122,13 +122,17 @@ const RopeTable* Decoder::rope_of(const Layer& layer) const {
 }
 
 void Decoder::forward(ops::ExecContext& ctx, const ForwardBatch& batch, const KvCache& kv,
-                      const Mat& logits) {
+                      const Mat& logits, const Mat& hidden) {
   const Step step{config_, *ops_, ctx, batch, scratch_};
   const Mat x = scratch_.x.top(batch.seqs.num_tokens);
   ops_->embed(ctx, {x, &embed_tokens_, batch.token_ids, config_.embedding_scale});
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     layers_[i].attention.run(step, kv.layer(i), rope_of(layers_[i]));
     layers_[i].mlp.run(step);
+  }
+  if (batch.num_hidden_rows > 0) {
+    ops_->gather_rows(ctx, {hidden, x, batch.hidden_rows});
+    ops_->rms_norm(ctx, {hidden, hidden, norm_.as<float>(), config_.rms_norm_eps});
   }
   if (batch.num_logit_rows == 0) return;
   ops_->norm_lm_head(*ops_, ctx,

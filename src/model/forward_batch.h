@@ -12,8 +12,10 @@ namespace octavo::model {
 struct ForwardBatch {
   const int32_t* token_ids = nullptr;  // [seqs.num_tokens]
   ops::SequenceBatch seqs;
-  const int32_t* logit_rows = nullptr;     // [num_logit_rows]: rows of which logits are wanted
-  int64_t num_logit_rows = 0;              // may be 0: only fill the KV cache
+  const int32_t* logit_rows = nullptr;   // [num_logit_rows]: rows of which logits are wanted
+  int64_t num_logit_rows = 0;            // may be 0: only fill the KV cache
+  const int32_t* hidden_rows = nullptr;  // [num_hidden_rows]: rows whose hidden state is wanted
+  int64_t num_hidden_rows = 0;
   const float* rope_inv_freq = nullptr;    // [num_variants, rotary_dim / 2]
   const int32_t* rope_variants = nullptr;  // [seqs.num_tokens]
 };

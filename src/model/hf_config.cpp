@@ -25,12 +25,15 @@ Result<const Architecture*> read_architecture(const HfReader& reader) {
                             reader.source(), listed, known));
 }
 
-Status refuse_quantization(const HfReader& reader) {
-  if (!reader.has("quantization_config")) return {};
-  return unsupported(
-      format("{}: 'quantization_config': quantised safetensors are not supported "
-             "yet; use a GGUF file of the model",
-             reader.source()));
+Status read_quantization(const HfReader& top, const HfReader& text, ModelConfig& config) {
+  for (const std::string_view key : quant::kConfigKeys) {
+    for (const HfReader* reader : {&top, &text}) reader->has(key);  // which marks it as read
+  }
+  const Json* found = quant::find_quantization_config(top.config());
+  if (found == nullptr) return {};
+  config.quantization =
+      OCTAVO_TRY(quant::read_scheme(*found, format("{}: quantization_config", top.source())));
+  return {};
 }
 
 Status read_sizes(const HfReader& reader, ModelConfig& config) {
@@ -96,16 +99,15 @@ Result<ModelConfig> read_hf_config(const formats::Checkpoint& checkpoint) {
   const HfReader top(checkpoint.metadata().at("config"),
                      format("{}/config.json", checkpoint.path()));
   const Architecture& architecture = *OCTAVO_TRY(read_architecture(top));
-  OCTAVO_TRY(refuse_quantization(top));
   const bool nested = !architecture.text_prefix.empty();
   const Json* text = nested ? top.find("text_config") : &top.config();
   if (text == nullptr || !text->is_object()) {
     return data_loss(format("{}: 'text_config' must be an object", top.source()));
   }
   const HfReader reader(*text, nested ? format("{}: text_config", top.source()) : top.source());
-  OCTAVO_TRY(refuse_quantization(reader));
 
   ModelConfig config;
+  OCTAVO_TRY(read_quantization(top, reader, config));
   config.architecture = architecture.hf_name;
   config.traits = architecture.traits;
   OCTAVO_TRY(read_sizes(reader, config));

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "model/tensor_names.h"
 #include "ops/decode_row.h"
+#include "quant/quantized_matrix.h"
 
 namespace octavo::model {
 namespace {
@@ -100,8 +101,11 @@ bool WeightLoader::has(std::string_view hf_name) const {
   return checkpoint_.find(file_name(hf_name)) != nullptr;
 }
 
-Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) {
-  const std::string name = file_name(hf_name);
+const formats::TensorInfo* WeightLoader::find(std::string_view name) const {
+  return checkpoint_.find(name);
+}
+
+Result<Tensor> WeightLoader::take(std::string_view name, const Shape& shape) {
   const formats::TensorInfo* info = checkpoint_.find(name);
   if (info == nullptr) {
     return data_loss(format("{}: tensor '{}' is missing", checkpoint_.path(), name));
@@ -111,17 +115,43 @@ Result<Tensor> WeightLoader::take(std::string_view hf_name, const Shape& shape) 
                             name, shape_string(info->shape), shape_string(shape)));
   }
   const DTypeTraits& traits = dtype_traits(info->dtype);
-  if (shape.back() % traits.block_size != 0) {
+  if (!shape.empty() && shape.back() % traits.block_size != 0) {
     return data_loss(format("{}: tensor '{}': rows of {} values are not whole blocks of {} ({})",
                             checkpoint_.path(), name, shape.back(), traits.block_size,
                             traits.name));
   }
-  const bool first_use = taken_.insert(name).second;
+  const bool first_use = taken_.emplace(name).second;
   OCTAVO_CHECK(first_use);
-  totals_.num_parameters += shape_count(shape);
-  totals_.weight_bytes += info->size_bytes;
-  if (progress_) progress_(totals_.weight_bytes, checkpoint_.file_bytes());
+  taken_bytes_ += info->size_bytes;
+  if (progress_) progress_(taken_bytes_, checkpoint_.file_bytes());
   return checkpoint_.tensor(*info);
+}
+
+Result<Tensor> WeightLoader::take_plain(std::string_view hf_name, const Shape& shape) {
+  Tensor tensor = OCTAVO_TRY(take(file_name(hf_name), shape));
+  totals_.num_parameters += tensor.count();
+  totals_.weight_bytes += tensor.size_bytes();
+  return tensor;
+}
+
+// The linear whose weight is asked for, "" unless the checkpoint has it in its scheme.
+std::string WeightLoader::quantized_module(std::string_view hf_name) const {
+  constexpr std::string_view kWeight = ".weight";
+  if (config_.quantization == nullptr || !hf_name.ends_with(kWeight)) return "";
+  std::string module = file_name(hf_name);
+  module.resize(module.size() - kWeight.size());
+  return config_.quantization->holds(*this, module) ? module : "";
+}
+
+Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& module, int64_t rows,
+                                                            int64_t cols) {
+  auto matrix = OCTAVO_TRY(config_.quantization->load(*this, module, rows, cols));
+  const int64_t scales =
+      matrix.scale_block == 0 ? 0 : (cols + matrix.scale_block - 1) / matrix.scale_block;
+  totals_.num_parameters += rows * cols;
+  totals_.weight_bytes +=
+      matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float));
+  return matrix;
 }
 
 Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
@@ -133,16 +163,50 @@ Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
   return weight;
 }
 
+Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& matrix) {
+  ops::Weight weight = OCTAVO_TRY(pack(matrix.tensor));
+  weight.input = matrix.input;
+  weight.scale_block = matrix.scale_block;
+  if (matrix.scales.empty() && matrix.input_order.empty()) return weight;
+  struct Owner {
+    std::shared_ptr<const void> data;
+    Buffer scales, order;
+  };
+  auto owner = std::make_shared<Owner>();
+  owner->data = weight.owner;
+  owner->scales = OCTAVO_TRY(upload(matrix.scales, matrix.tensor.name));
+  weight.scales = matrix.scales.empty() ? nullptr : owner->scales.as<float>();
+  if (!matrix.input_order.empty()) {
+    const auto bytes = static_cast<int64_t>(matrix.input_order.size() * sizeof(int32_t));
+    owner->order = OCTAVO_TRY(device_.allocate(bytes, matrix.tensor.name));
+    device_.copy_to_device(owner->order.data.get(), matrix.input_order.data(), bytes);
+    weight.input.order = owner->order.as<int32_t>();
+  }
+  weight.owner = std::move(owner);
+  return weight;
+}
+
 Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                                          RowOrder order) {
-  Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
-  if (order.adjacent_pairs && mode_ == LoadMode::kCompute) tensor = reorder_rows(tensor, order);
+  if (const std::string module = quantized_module(hf_name); !module.empty()) {
+    const auto quantized = OCTAVO_TRY(take_quantized(module, rows, cols));
+    if (!order.adjacent_pairs || measures()) return pack_quantized(quantized);
+    std::vector<int64_t> source_rows(rows);
+    for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
+    return pack_quantized(quant::gather_rows(quantized, source_rows));
+  }
+  Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
+  if (order.adjacent_pairs && !measures()) tensor = reorder_rows(tensor, order);
   return pack(tensor);
 }
 
 Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,
                                                int64_t cols) {
-  const Tensor tensor = OCTAVO_TRY(take(hf_name, {rows, cols}));
+  if (const std::string module = quantized_module(hf_name); !module.empty()) {
+    const auto quantized = OCTAVO_TRY(take_quantized(module, rows, cols));
+    return pack_quantized(measures() ? quantized : quant::decode(quantized));
+  }
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
   const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
   if (decode == nullptr) {
     return unsupported(format("{}: tensor '{}' is a matrix of {}", checkpoint_.path(), tensor.name,
@@ -158,9 +222,17 @@ Result<std::vector<ops::Weight>> WeightLoader::matrix_parts(std::string_view hf_
                                                             int64_t cols) {
   int64_t total = 0;
   for (const int64_t part : rows) total += part;
-  const Tensor tensor = OCTAVO_TRY(take(hf_name, {total, cols}));
   std::vector<ops::Weight> parts;
   int64_t begin = 0;
+  if (const std::string module = quantized_module(hf_name); !module.empty()) {
+    const auto quantized = OCTAVO_TRY(take_quantized(module, total, cols));
+    for (const int64_t part : rows) {
+      parts.push_back(OCTAVO_TRY(pack_quantized(quant::slice_rows(quantized, begin, part))));
+      begin += part;
+    }
+    return parts;
+  }
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {total, cols}));
   for (const int64_t part : rows) {
     parts.push_back(OCTAVO_TRY(pack(slice_rows(tensor, begin, part, cols))));
     begin += part;
@@ -170,7 +242,7 @@ Result<std::vector<ops::Weight>> WeightLoader::matrix_parts(std::string_view hf_
 
 Result<std::vector<ops::Weight>> WeightLoader::matrix_stack(std::string_view hf_name, int64_t count,
                                                             int64_t rows, int64_t cols) {
-  const Tensor tensor = OCTAVO_TRY(take(hf_name, {count, rows, cols}));
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count, rows, cols}));
   std::vector<ops::Weight> stack;
   for (int64_t i = 0; i < count; ++i) {
     stack.push_back(OCTAVO_TRY(pack(slice_rows(tensor, i * rows, rows, cols))));
@@ -182,7 +254,7 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
     std::string_view hf_name, int64_t count, std::span<const int64_t> rows, int64_t cols) {
   int64_t total = 0;
   for (const int64_t part : rows) total += part;
-  const Tensor tensor = OCTAVO_TRY(take(hf_name, {count, cols, total}));
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count, cols, total}));
   const DTypeTraits& traits = dtype_traits(tensor.dtype);
   if (traits.quantized || (traits.block_bytes != 2 && traits.block_bytes != 4)) {
     return unsupported(format("{}: tensor '{}' is transposed and of type {}", checkpoint_.path(),
@@ -194,9 +266,8 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
     int64_t begin = 0;
     for (size_t part = 0; part < rows.size(); ++part) {
       const Tensor matrix =
-          mode_ == LoadMode::kCompute
-              ? transposed_columns(tensor, src, begin, rows[part], cols, total)
-              : Tensor{tensor.name, tensor.dtype, {rows[part], cols}, src, tensor.owner};
+          !measures() ? transposed_columns(tensor, src, begin, rows[part], cols, total)
+                      : Tensor{tensor.name, tensor.dtype, {rows[part], cols}, src, tensor.owner};
       stacks[part].push_back(OCTAVO_TRY(pack(matrix)));
       begin += rows[part];
     }
@@ -205,7 +276,7 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
 }
 
 Result<std::vector<float>> WeightLoader::host_vector(std::string_view hf_name, int64_t count) {
-  const Tensor tensor = OCTAVO_TRY(take(hf_name, {count}));
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count}));
   const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
   if (decode == nullptr) {
     return unsupported(format("{}: tensor '{}' is a vector of {}", checkpoint_.path(), tensor.name,
@@ -255,6 +326,9 @@ std::string_view WeightLoader::why_redundant(std::string_view name) const {
   if (name.ends_with(".rotary_emb.inv_freq")) return "frequencies, which are computed";
   if (config_.tie_word_embeddings && name == file_name("lm_head.weight")) {
     return "a head that repeats the embedding";
+  }
+  if (config_.quantization != nullptr && quant::is_kv_cache_scale(name)) {
+    return "scales of a KV cache in 8 bits";
   }
   return "";
 }

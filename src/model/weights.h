@@ -13,6 +13,7 @@
 #include "model/architectures.h"
 #include "model/causal_lm.h"
 #include "ops/ops.h"
+#include "quant/scheme.h"
 #include "tensor/device.h"
 
 namespace octavo::model {
@@ -30,7 +31,7 @@ struct RowOrder {
 // is read. The model cannot compute.
 enum class LoadMode { kCompute, kMeasure };
 
-class WeightLoader {
+class WeightLoader final : private quant::TensorSource {
  public:
   WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
                const ops::Ops& ops, Device& device, LoadProgress progress,
@@ -39,7 +40,8 @@ class WeightLoader {
   bool is_gguf() const { return checkpoint_.format_name() == "gguf"; }
   bool has(std::string_view hf_name) const;
 
-  // A matrix [rows, cols], packed for the backend.
+  // A matrix [rows, cols], packed for the backend: a plain tensor, or a linear in the checkpoint's
+  // scheme.
   Result<ops::Weight> matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                              RowOrder order = {});
 
@@ -83,14 +85,23 @@ class WeightLoader {
   // Counts of what was taken so far; decode_bytes is the architecture's to set.
   const WeightTotals& totals() const { return totals_; }
 
-  const std::string& path() const { return checkpoint_.path(); }
+  const std::string& path() const override { return checkpoint_.path(); }
   Device& device() const { return device_; }
   const ops::Ops& ops() const { return ops_; }
 
  private:
+  // For schemes, by the file's own names.
+  const formats::TensorInfo* find(std::string_view name) const override;
+  Result<Tensor> take(std::string_view name, const Shape& shape) override;
+  bool measures() const override { return mode_ == LoadMode::kMeasure; }
+
   std::string file_name(std::string_view hf_name) const;
-  Result<Tensor> take(std::string_view hf_name, const Shape& shape);
+  Result<Tensor> take_plain(std::string_view hf_name, const Shape& shape);
+  std::string quantized_module(std::string_view hf_name) const;
+  Result<quant::QuantizedMatrix> take_quantized(const std::string& module, int64_t rows,
+                                                int64_t cols);
   Result<ops::Weight> pack(const Tensor& tensor) const;
+  Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);
   std::string_view why_redundant(std::string_view name) const;
 
   const formats::Checkpoint& checkpoint_;
@@ -101,6 +112,7 @@ class WeightLoader {
   LoadProgress progress_;
   LoadMode mode_;
   std::set<std::string> taken_;
+  int64_t taken_bytes_ = 0;  // of the file
   WeightTotals totals_;
 };
 

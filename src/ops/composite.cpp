@@ -97,6 +97,23 @@ void norm_lm_head(const Ops& ops, ExecContext& ctx, const NormLmHeadArgs& a) {
 
 }  // namespace
 
+int64_t prepared_input_bytes(int64_t rows, int64_t cols) {
+  constexpr int64_t kAlignment = 64;  // that of a workspace
+  const int64_t bytes = rows * cols * static_cast<int64_t>(sizeof(float));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void Ops::linear(ExecContext& ctx, const LinearArgs& a) const {
+  const OpFn<LinearArgs> kernel = linear_by_dtype[static_cast<int>(a.w->dtype)];
+  if (a.w->input.as_it_is()) return kernel(ctx, a);
+  const int64_t bytes = prepared_input_bytes(a.x.rows, a.x.cols);
+  OCTAVO_CHECK(bytes <= ctx.workspace_bytes);
+  const Mat prepared(ctx.workspace, DType::kF32, a.x.rows, a.x.cols);
+  prepare_input(ctx, {prepared, a.x, a.w->input});
+  ExecContext rest{ctx.pool, ctx.workspace + bytes, ctx.workspace_bytes - bytes};
+  kernel(rest, {a.out, prepared, a.w, a.bias});
+}
+
 void set_default_composites(Ops& ops) {
   if (ops.norm_qkv_rope_write == nullptr) ops.norm_qkv_rope_write = norm_qkv_rope_write;
   if (ops.linear_residual == nullptr) ops.linear_residual = linear_residual;

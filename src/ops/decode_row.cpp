@@ -6,6 +6,7 @@
 #include "ops/blocks.h"
 #include "ops/k_values.h"
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 
 namespace octavo::ops {
 namespace {
@@ -21,6 +22,10 @@ void decode_16bit(const std::byte* src, float* dst, int64_t count) {
     std::memcpy(&bits, src + i * sizeof(bits), sizeof(bits));
     dst[i] = kWiden(bits);
   }
+}
+
+void decode_e4m3(const std::byte* src, float* dst, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) dst[i] = e4m3_to_float(static_cast<uint8_t>(src[i]));
 }
 
 // 4-bit codes plus the fifth bits of `high`; kBias is the code that stands for zero.
@@ -112,6 +117,7 @@ constexpr Row kTable[] = {
     {DType::kF32, decode_f32},
     {DType::kF16, decode_16bit<fp16_to_float>},
     {DType::kBF16, decode_16bit<bf16_to_float>},
+    {DType::kF8E4M3, decode_e4m3},
     {DType::kQ4_0, decode_blocks<BlockQ4_0>},
     {DType::kQ4_1, decode_blocks<BlockQ4_1>},
     {DType::kQ5_0, decode_blocks<BlockQ5_0>},

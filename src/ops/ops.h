@@ -47,12 +47,20 @@ struct RmsNormArgs {
   float eps = 1e-5f;
 };
 
-// out = x · wᵀ (+ bias).
+// out = x · wᵀ (+ bias). A kernel takes x as it is: Ops::linear has brought it into w->input's
+// form.
 struct LinearArgs {
   Mat out;  // [n, w.rows]
   Mat x;    // [n, w.cols]
   const Weight* w = nullptr;
   const float* bias = nullptr;  // [w.rows] or null
+};
+
+// out[t, i] = x[t, form.order[i]], rounded as the form says. out is not x.
+struct PrepareInputArgs {
+  Mat out;  // [n, cols]
+  Mat x;    // [n, cols]
+  InputForm form;
 };
 
 // Rotates pairs (i, i + rotary_dim/2) of every head in place: the rotate-half order, also for
@@ -220,6 +228,7 @@ struct Ops {
   OpFn<EmbedArgs> embed = nullptr;
   OpFn<RmsNormArgs> rms_norm = nullptr;
   OpFn<LinearArgs> linear_by_dtype[kNumDTypes] = {};  // null: pack_weight refuses that dtype
+  OpFn<PrepareInputArgs> prepare_input = nullptr;
   OpFn<RopeArgs> rope = nullptr;
   OpFn<WriteKvArgs> write_kv = nullptr;
   OpFn<AttentionArgs> attention = nullptr;
@@ -242,13 +251,15 @@ struct Ops {
   // of the tensor's own memory. Errors name the tensor.
   Result<Weight> (*pack_weight)(const Ops&, Device&, const Tensor&) = nullptr;
 
-  // Workspace that any op needs for up to `max_rows` rows of `max_cols` input values.
+  // Workspace that any op needs for up to `max_rows` rows of `max_cols` input values; beside it
+  // prepared_input_bytes where weights ask for a form of their input.
   int64_t (*workspace_bytes)(int64_t max_rows, int64_t max_cols, int num_threads) = nullptr;
 
-  void linear(ExecContext& ctx, const LinearArgs& args) const {
-    linear_by_dtype[static_cast<int>(args.w->dtype)](ctx, args);
-  }
+  void linear(ExecContext& ctx, const LinearArgs& args) const;
 };
+
+// The room for an input in the form that a weight asks for.
+int64_t prepared_input_bytes(int64_t rows, int64_t cols);
 
 // Fills every composite that is still null with its default.
 void set_default_composites(Ops& ops);

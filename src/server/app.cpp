@@ -21,6 +21,19 @@ int num_workers() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U));
 }
 
+// What no prompt within the context exceeds. Tokenizers that normalise text shorten it, hardly ever
+// to a quarter.
+size_t max_prompt_bytes(AsyncEngine& engine) {
+  constexpr size_t kNormalization = 4;
+  const Tokenizer* tokenizer = engine.tokenizer();
+  size_t longest = 1;
+  const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
+  for (TokenId id = 0; id < vocab_size; ++id) {
+    longest = std::max(longest, tokenizer->token_bytes(id, true).size());
+  }
+  return kNormalization * longest * static_cast<size_t>(engine.info().max_model_len);
+}
+
 void run_handler(App& app, const Route& route, const std::shared_ptr<Exchange>& exchange) {
   try {
     route.handler(app, exchange);
@@ -36,8 +49,11 @@ void run_handler(App& app, const Route& route, const std::shared_ptr<Exchange>& 
 App::App(AsyncEngine& engine, ServerConfig config)
     : engine_(engine),
       config_(std::move(config)),
+      max_prompt_bytes_(max_prompt_bytes(engine)),
       metrics_(config_.served_model_names.at(0), engine.info().max_model_len,
                config_.show_hidden_metrics),
+      content_kinds_(choose_content_kinds(engine.tokenizer(), config_.chat_template,
+                                          config_.chat_template_content_format)),
       tasks_(num_workers(), kMaxQueuedTasks) {}
 
 void App::handle(const std::shared_ptr<Exchange>& exchange) {
@@ -53,6 +69,15 @@ void App::handle(const std::shared_ptr<Exchange>& exchange) {
 Result<const Tokenizer*> App::tokenizer() const {
   if (engine_.tokenizer() != nullptr) return engine_.tokenizer();
   return invalid_argument("this model has no tokenizer: send token ids");
+}
+
+Status App::check_prompt_size(size_t size_bytes) const {
+  if (size_bytes <= max_prompt_bytes_) return {};
+  return invalid_argument(
+      format("This model's maximum context length is {} tokens. However, your request has {} bytes "
+             "of text, more than any tokens of that number. Please reduce the length of the input "
+             "messages.",
+             engine_.info().max_model_len, size_bytes));
 }
 
 Status App::health() const {

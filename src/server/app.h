@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "octavo/engine.h"
+#include "server/content_kinds.h"
 #include "server/http/exchange.h"
 #include "server/server_config.h"
 #include "server/serving_metrics.h"
@@ -32,8 +33,15 @@ class App {
   const ServerConfig& config() const { return config_; }
   ServingMetrics& metrics() { return metrics_; }
 
+  // What the template that answers are made by takes.
+  const ContentKinds& content_kinds() const { return content_kinds_; }
+
   // The engine's tokenizer, or an error that says there is none.
   Result<const Tokenizer*> tokenizer() const;
+
+  // An error for a prompt that is too large for the context whatever its tokens are: tokenizing it
+  // to say so would keep a thread busy for seconds.
+  Status check_prompt_size(size_t size_bytes) const;
 
   // Whether the server is ready for requests; the error says why not.
   Status health() const;
@@ -57,7 +65,9 @@ class App {
  private:
   AsyncEngine& engine_;
   const ServerConfig config_;
+  const size_t max_prompt_bytes_;
   ServingMetrics metrics_;
+  const ContentKinds content_kinds_;
   std::atomic<bool> is_draining_ = false;
   std::atomic<bool> is_paused_ = false;
   mutable std::mutex mutex_;  // guards running_

@@ -15,12 +15,15 @@ namespace {
 constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", "Continue a prompt", true, false, handle_completions},
     {"POST", "/v1/chat/completions", "Answer a conversation", true, false, handle_chat_completions},
+    {"POST", "/v1/embeddings", "The embeddings of texts", true, false, handle_embeddings},
     {"GET", "/v1/models", "The model that is served", false, false, handle_models},
     {"POST", "/tokenize", "The token ids of a text or a conversation", true, false,
      handle_tokenize},
     {"POST", "/detokenize", "The text of token ids", true, false, handle_detokenize},
     {"POST", "/generate", "Continue a prompt, in the form of vLLM's first server", true, false,
      handle_generate},
+    {"POST", "/invocations", "A chat, a completion or embeddings, as SageMaker asks", true, false,
+     handle_invocations},
     {"GET", "/health", "Whether the server is ready", false, false, handle_health},
     {"GET", "/ping", "The same, as SageMaker asks", false, false, handle_health},
     {"POST", "/ping", "The same, as SageMaker asks", false, false, handle_health},
@@ -28,6 +31,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/version", "The server's version", false, false, handle_version},
     {"GET", "/metrics", "Metrics for Prometheus", false, false, handle_metrics},
     {"GET", "/openapi.json", "This list as an OpenAPI document", false, false, handle_openapi},
+    {"GET", "/", "The chat page", false, false, handle_page},
+    {"GET", "/app.js", "Its program", false, false, handle_page},
+    {"GET", "/markdown.js", "Its program for Markdown", false, false, handle_page},
+    {"GET", "/style.css", "Its style", false, false, handle_page},
     {"POST", "/reset_prefix_cache", "Forget all cached prefixes", true, true,
      handle_reset_prefix_cache},
     {"POST", "/pause", "Begin no further step", false, true, handle_pause},
@@ -36,6 +43,45 @@ constexpr Route kRoutes[] = {
     {"POST", "/abort_requests", "End requests by their ids, or all", false, true,
      handle_abort_requests},
 };
+
+struct MissingPath {
+  std::string_view prefix;
+  std::string_view why;
+};
+
+// What vLLM has and octavo has not: said in words, since clients would take it for a wrong address.
+constexpr MissingPath kMissingPaths[] = {
+    {"/v1/responses", "use /v1/chat/completions"},
+    {"/v1/messages", "use /v1/chat/completions"},
+    {"/v1/audio/", "models take text only"},
+    {"/v1/score", "use /v1/embeddings"},
+    {"/score", "use /v1/embeddings"},
+    {"/v1/rerank", "use /v1/embeddings"},
+    {"/v2/rerank", "use /v1/embeddings"},
+    {"/rerank", "use /v1/embeddings"},
+    {"/v2/embed", "use /v1/embeddings"},
+    {"/pooling", "use /v1/embeddings"},
+    {"/classify", "models answer and give embeddings"},
+    {"/inference/v1/generate", "use /v1/completions, which takes and returns token ids"},
+    {"/v1/load_lora_adapter", "adapters must be merged into the model"},
+    {"/v1/unload_lora_adapter", "adapters must be merged into the model"},
+    {"/tokenizer_info", "the tokenizer is in the model's files"},
+    {"/server_info", "use /version and /metrics"},
+    {"/sleep", "use /pause with --enable-dev-endpoints"},
+    {"/wake_up", "use /resume with --enable-dev-endpoints"},
+    {"/is_sleeping", "use /is_paused with --enable-dev-endpoints"},
+    {"/start_profile", "use /metrics"},
+    {"/stop_profile", "use /metrics"},
+};
+
+HttpResponse missing_response(std::string_view path) {
+  for (const MissingPath& missing : kMissingPaths) {
+    if (!path.starts_with(missing.prefix)) continue;
+    return error_response(
+        not_found(format("{} is not supported: {}", missing.prefix, missing.why)));
+  }
+  return json_response(404, JsonObject{{"detail", "Not Found"}});
+}
 
 std::string join(std::span<const std::string> parts) {
   std::string text;
@@ -112,16 +158,21 @@ const Route* RoutedExchange::find_route() {
   }
   std::string_view method = request().method;
   if (method == "HEAD") method = "GET";
-  bool other_method = false;
+  std::string allowed;
   for (const Route& route : kRoutes) {
     if (route.path != wanted) continue;
     if (route.is_development && !app_.config().enable_dev_endpoints) continue;
-    other_method = true;
+    allowed += format("{}{}", allowed.empty() ? "" : ", ", route.method);
     route_path_ = wanted;
     if (route.method == method) return &route;
   }
-  send(json_response(other_method ? 405 : 404,
-                     JsonObject{{"detail", other_method ? "Method Not Allowed" : "Not Found"}}));
+  if (allowed.empty()) {
+    send(missing_response(wanted));
+    return nullptr;
+  }
+  HttpResponse response = json_response(405, JsonObject{{"detail", "Method Not Allowed"}});
+  response.headers.emplace_back("Allow", allowed);
+  send(std::move(response));
   return nullptr;
 }
 

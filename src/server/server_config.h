@@ -6,8 +6,13 @@
 #include <vector>
 
 #include "base/json.h"
+#include "octavo/request.h"
 
 namespace octavo::server {
+
+// How message contents reach a chat template: as one text, as a list of parts, or as what the
+// template takes.
+enum class ContentFormat { kAuto, kString, kOpenai };
 
 struct ServerConfig {
   std::vector<std::string> served_model_names;  // the first is what answers say; not empty
@@ -32,6 +37,13 @@ struct ServerConfig {
   bool show_hidden_metrics = false;
   bool exclude_tools_when_tool_choice_none = false;
   std::string response_role = "assistant";
+  std::string chat_template;  // Jinja text in place of the model's own; "": the model's
+  ContentFormat chat_template_content_format = ContentFormat::kAuto;
+  bool trust_request_chat_template = false;
+  PoolingParams pooling;  // of embeddings
+  // Which `dimensions` requests may ask for: any, or these; none unless the model was trained so.
+  bool is_matryoshka = false;
+  std::vector<int64_t> matryoshka_dimensions;
   JsonObject default_chat_template_kwargs;
   // Of generation_config.json and --override-generation-config: what a request does not set.
   JsonObject default_sampling;

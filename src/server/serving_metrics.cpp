@@ -128,6 +128,15 @@ void ServingMetrics::write_counters(std::string& out, const EngineStats& stats) 
           stats.prefix_cache_hits);
   counter("vllm:prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.",
           stats.prefix_cache_hits);
+  write_metric_head(out, "vllm:prompt_tokens_by_source_total", "counter",
+                    "Prompt tokens by where their keys and values come from.");
+  const std::pair<const char*, int64_t> sources[] = {
+      {"local_compute", stats.prompt_tokens - stats.prefix_cache_hits},
+      {"local_cache_hit", stats.prefix_cache_hits}};
+  for (const auto& [source, count] : sources) {
+    write_sample(out, "vllm:prompt_tokens_by_source_total",
+                 format("{},source=\"{}\"", labels_, source), static_cast<double>(count));
+  }
   counter("vllm:admission_rejections_total", "Requests that were refused.", stats.num_refused);
   write_metric_head(out, "vllm:request_success_total", "counter", "Requests that have ended.");
   for (const auto& [reason, count] : finished_) {

@@ -1,5 +1,7 @@
 #include "server/task_queue.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 namespace octavo::server {
@@ -17,6 +19,7 @@ bool TaskQueue::push(std::function<void()> task) {
 }
 
 void TaskQueue::run() {
+  pthread_setname_np(pthread_self(), "octavo-http-job");
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });

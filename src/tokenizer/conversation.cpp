@@ -68,6 +68,10 @@ Result<RenderedPrompt> render_conversation(const ChatTemplate& chat_template, Js
 
 namespace octavo {
 
+Status check_chat_template(std::string_view chat_template, const std::string& source) {
+  return tokenizer::parse_chat_template(chat_template, source).status();
+}
+
 Result<RenderedPrompt> render_chat_template(std::string_view chat_template,
                                             const std::string& source,
                                             std::string_view messages_json,

@@ -107,9 +107,20 @@ Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool sh
   return utf8_replace_invalid(text);
 }
 
+Result<std::shared_ptr<const ChatTemplate>> ModelTokenizer::given_template(
+    const std::string& text) const {
+  const std::lock_guard lock(mutex_);
+  if (given_template_ == nullptr || given_text_ != text) {
+    auto parsed = ChatTemplate::parse(text);
+    if (!parsed.ok()) return invalid_argument(parsed.status().message());
+    given_template_ = std::make_shared<const ChatTemplate>(std::move(*parsed));
+    given_text_ = text;
+  }
+  return given_template_;
+}
+
 Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
                                               const RenderOptions& options) const {
-  if (!chat_template_.ok()) return chat_template_.status();
   JsonObject variables;
   const auto add_token = [&](const char* name, TokenId id) {
     if (id != kNoToken) variables[name] = token_piece(id);
@@ -118,6 +129,11 @@ Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
   add_token("eos_token", vocabulary_->eos);
   add_token("unk_token", vocabulary_->unknown);
   add_token("pad_token", vocabulary_->padding);
+  if (!options.chat_template.empty()) {
+    const auto given = OCTAVO_TRY(given_template(options.chat_template));
+    return render_conversation(*given, std::move(variables), messages_json, options);
+  }
+  if (!chat_template_.ok()) return chat_template_.status();
   return render_conversation(*chat_template_, std::move(variables), messages_json, options);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -41,10 +42,16 @@ class ModelTokenizer final : public Tokenizer {
   Status append_ids(std::string_view text, std::span<const TextSpan> plain,
                     std::vector<TokenId>& ids) const;
 
+  // The template of RenderOptions::chat_template, parsed.
+  Result<std::shared_ptr<const ChatTemplate>> given_template(const std::string& text) const;
+
   std::unique_ptr<const Vocabulary> vocabulary_;
   SpecialTokens special_tokens_;
   std::unique_ptr<const TextModel> text_model_;
   Result<ChatTemplate> chat_template_;
+  mutable std::mutex mutex_;  // guards what follows: the last template that a caller gave
+  mutable std::string given_text_;
+  mutable std::shared_ptr<const ChatTemplate> given_template_;
 };
 
 }  // namespace octavo::tokenizer

@@ -1,6 +1,7 @@
 #include "kernel_test_util.h"
 
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 
 namespace octavo::testing {
 namespace {
@@ -8,6 +9,10 @@ namespace {
 void fill(Rng& rng, DType dtype, std::byte* dst) {
   if (dtype_traits(dtype).quantized) return fill_random_block(rng, dtype, 1, dst);
   const float value = random_normal(rng);
+  if (dtype == DType::kF8E4M3) {
+    *dst = static_cast<std::byte>(float_to_e4m3(value));
+    return;
+  }
   const uint16_t half = dtype == DType::kF16 ? float_to_fp16(value) : float_to_bf16(value);
   if (dtype == DType::kF32) {
     std::memcpy(dst, &value, sizeof(value));

@@ -5,6 +5,7 @@
 #include "kernel_test_util.h"
 #include "ops/decode_row.h"
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 #include "tolerance.h"
 
 namespace octavo::testing {
@@ -155,6 +156,45 @@ TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
       Context context(threads, rows, cols);
       run(context, {many, x, &w});
       ASSERT_TRUE(same_bits(one, many)) << threads;
+    }
+  }
+}
+
+// The same as with weights that were multiplied before.
+TEST_P(LinearKernel, ScalesMultiplyRunsOfARow) {
+  if (GetParam().dtype != DType::kF8E4M3) GTEST_SKIP() << "has no scales";
+  Rng rng(6);
+  constexpr int64_t kOutputs = 37;
+  for (const int64_t cols : {1, 33, 300, 577}) {
+    for (const int64_t block : {int64_t{1}, int64_t{7}, int64_t{32}, int64_t{128}, cols}) {
+      if (block > cols) continue;
+      ops::Weight w = random_weight(rng, GetParam().dtype, kOutputs, cols);
+      w.scale_block = block;
+      std::vector<float> scales(kOutputs * w.scales_per_row());
+      for (float& scale : scales) scale = random_normal(rng);
+      w.scales = scales.data();
+      std::vector<float> values(kOutputs * cols);
+      for (int64_t n = 0; n < kOutputs; ++n) {
+        for (int64_t k = 0; k < cols; ++k) {
+          values[n * cols + k] = e4m3_to_float(static_cast<uint8_t>(w.row(n)[k])) *
+                                 scales[n * w.scales_per_row() + k / block];
+        }
+      }
+      ops::Weight multiplied = w;
+      multiplied.scales = nullptr;
+      multiplied.dtype = DType::kF32;
+      multiplied.data = reinterpret_cast<const std::byte*>(values.data());
+      const PaddedMat x = PaddedMat::random(rng, 3, cols);
+      PaddedMat out(3, kOutputs);
+      Context context(2, 3, cols);
+      run(context, {out, x, &w});
+      const PaddedMat seen = rounded(x, GetParam().kernel->arithmetic);
+      ASSERT_LE(linear_error(out, seen, {out, x, &multiplied}), kLinearSameActivations)
+          << cols << " in " << block;
+      PaddedMat oracle(3, kOutputs);
+      ops::ExecContext ctx;
+      backends::ref::linear(ctx, {oracle, x, &w});
+      ASSERT_LE(linear_error(oracle, x, {oracle, x, &multiplied}), kLinearSameActivations);
     }
   }
 }

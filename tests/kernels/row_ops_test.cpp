@@ -220,6 +220,35 @@ TEST(RowOps, AddAndGatherRows) {
   }
 }
 
+// Values in another order and rounded to E4M3: the oracle's bits, which go through the codes.
+TEST(RowOps, PrepareInput) {
+  Rng rng(7);
+  for (const auto& [rows, cols] : kShapes) {
+    PaddedMat x = PaddedMat::random(rng, rows, cols, 2);
+    x.at(0, cols / 2) = 1000;
+    for (int64_t j = 0; j < cols; ++j) x.at(rows - 1, j) *= static_cast<float>(j % 2);
+    std::vector<int32_t> order(cols);
+    for (int32_t& from : order) from = static_cast<int32_t>(random_int(rng, 0, cols));
+    using Rounding = ops::InputRounding;
+    const ops::InputForm forms[] = {{order.data()},
+                                    {nullptr, Rounding::kStaticE4M3, 0.003f},
+                                    {nullptr, Rounding::kDynamicE4M3, 0, cols},
+                                    {nullptr, Rounding::kDynamicE4M3, 0, 128},
+                                    {order.data(), Rounding::kDynamicE4M3, 0, 7}};
+    for (const ops::InputForm& form : forms) {
+      PaddedMat expected(rows, cols);
+      ops::ExecContext ctx;
+      backends::ref::prepare_input(ctx, {expected, x, form});
+      run_all<ops::PrepareInputArgs>(
+          "prepare_input", PaddedMat(rows, cols),
+          [&](const PaddedMat& out) {
+            return ops::PrepareInputArgs{out, x, form};
+          },
+          [&](const PaddedMat& out) { EXPECT_TRUE(same_bits(expected, out)); });
+    }
+  }
+}
+
 TEST(RowOps, EmbedDecodesEveryWeightType) {
   Rng rng(4);
   constexpr int64_t kCols = 256;  // a block of the largest

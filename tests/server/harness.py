@@ -37,6 +37,7 @@ class Server:
         self._reader.start()
         if not self._ready.wait(START_S) or self.address is None:
             self.process.kill()
+            self.__exit__()
             raise RuntimeError("the server did not start:\n" + "".join(self.log))
 
     address = None

@@ -140,6 +140,12 @@ class ApiTest(unittest.TestCase):
         choice = self.complete(stop=[stop])["choices"][0]
         self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", stop))
         self.assertEqual(choice["text"], text[:text.index(stop)])
+        included = {"stop": [stop], "include_stop_str_in_output": True}
+        self.assertEqual(self.complete(**included)["choices"][0]["text"],
+                         text[:text.index(stop)] + stop)
+        events = self.server.stream("/v1/completions", {"prompt": PROMPT, **GREEDY, **included})
+        self.assertEqual("".join(e["choices"][0]["text"] for e in events),
+                         text[:text.index(stop)] + stop)
         ids = self.complete(return_token_ids=True)["choices"][0]["token_ids"]
         choice = self.complete(stop_token_ids=[ids[3]], return_token_ids=True)["choices"][0]
         self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", ids[3]))
@@ -168,6 +174,9 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(cut["usage"]["prompt_tokens"], 2)
         self.assertEqual(cut["choices"][0]["text"],
                          self.complete(prompt=ids[-2:])["choices"][0]["text"])
+        cut = self.complete(truncate_prompt_tokens=2, truncation_side="right")
+        self.assertEqual(cut["choices"][0]["text"],
+                         self.complete(prompt=ids[:2])["choices"][0]["text"])
 
     def test_cache_salt_keeps_prefixes_apart(self):
         prompt = "A prompt that is long enough for several blocks of the cache. " * 8
@@ -271,7 +280,7 @@ class ApiTest(unittest.TestCase):
                 ({"guided_json": {"type": "object"}}, "guided_json"),
                 ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
                 ({"response_format": {"type": "json_object"}}, "response_format"),
-                ({"include_stop_str_in_output": True}, "include_stop_str_in_output"),
+                ({"truncation_side": "middle"}, "truncation_side"),
                 ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens")]:
             with self.subTest(fields=str(fields)[:60]):
                 self.refused("/v1/completions", {**base, **fields}, part)
@@ -312,7 +321,10 @@ class ApiTest(unittest.TestCase):
         document = json.loads(self.server.get("/openapi.json")[2])
         self.assertIn("post", document["paths"]["/v1/chat/completions"])
         self.assertEqual(self.server.get("/nothing")[0], 404)
-        self.assertEqual(self.server.get("/v1/completions")[0], 405)
+        self.refused("/v1/responses", {}, "use /v1/chat/completions", 404)
+        status, headers, _ = self.server.request("GET", "/v1/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        self.assertEqual(self.server.request("PUT", "/ping")[1]["Allow"], "GET, POST")
 
     def test_tokenize_and_back(self):
         body = self.server.post("/tokenize", {"prompt": PROMPT, "return_token_strs": True})[1]
@@ -333,6 +345,15 @@ class ApiTest(unittest.TestCase):
         lines = [json.loads(line)["text"][0] for line in data.decode().splitlines()]
         self.assertEqual(lines[-1], PROMPT + text)
         self.assertTrue(all(b.startswith(a) for a, b in zip(lines, lines[1:])))
+
+    def test_invocations_are_told_by_their_bodies(self):
+        def invoke(**body):
+            status, answer = self.server.post("/invocations", body)
+            return answer["object"] if status == 200 else answer["error"]["message"]
+        self.assertEqual(invoke(messages=MESSAGES, **GREEDY), "chat.completion")
+        self.assertEqual(invoke(prompt=PROMPT, **GREEDY), "text_completion")
+        self.assertEqual(invoke(input=PROMPT), "list")
+        self.assertIn("missing", invoke())
 
     def test_request_ids(self):
         status, headers, data = self.server.request(

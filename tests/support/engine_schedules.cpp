@@ -48,18 +48,19 @@ class RecordingExecutor : public engine::Executor {
     plan_ = &plan;
     return runner_.execute_async(plan);
   }
-  Result<ops::Mat> wait() override {
-    auto logits = runner_.wait();
-    if (!logits.ok()) return logits;
+  Result<engine::StepOutput> wait() override {
+    auto output = runner_.wait();
+    if (!output.ok()) return output;
+    const ops::Mat& logits = output->logits;
     int64_t row = 0;
     for (const engine::ScheduledSlice& slice : plan_->slices) {
       const auto& completion = static_cast<const Completion&>(*slice.sequence);
       for (int64_t i = slice.num_logit_rows; i > 0; --i, ++row) {
         on_row_(completion, completion.num_computed_tokens - i,
-                {logits->row<float>(row), static_cast<size_t>(logits->cols)});
+                {logits.row<float>(row), static_cast<size_t>(logits.cols)});
       }
     }
-    return logits;
+    return output;
   }
 
  private:

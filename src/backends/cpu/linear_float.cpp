@@ -20,6 +20,8 @@ FloatUnpack unpack_fn(const FloatKernels& kernels, DType dtype) {
       return kernels.unpack_f16;
     case DType::kBF16:
       return kernels.unpack_bf16;
+    case DType::kF8E4M3:  // whose scales are applied between decoding and unpacking
+      return nullptr;
     default:
       break;
   }
@@ -27,14 +29,17 @@ FloatUnpack unpack_fn(const FloatKernels& kernels, DType dtype) {
   return index < kNumUnpackedTypes ? kernels.unpack_quantized[index] : nullptr;
 }
 
-// Types that the kernels cannot unpack: the rows are decoded one by one, then brought into a panel.
-void decode_and_unpack(float* dst, const PanelRows& rows, int64_t count, DType dtype,
-                       const FloatKernels& kernels, Arena arena) {
-  const ops::DecodeRowFn decode = ops::decode_row_fn(dtype);
+// Types that the kernels cannot unpack: the values [begin, begin + count) of the rows are decoded
+// one row after the other, then brought into a panel.
+void decode_and_unpack(float* dst, const PanelTask& task, const PanelRows& rows, int64_t begin,
+                       int64_t count, const ops::Weight& w, const FloatKernels& kernels,
+                       Arena arena) {
+  const ops::DecodeRowFn decode = ops::decode_row_fn(w.dtype);
   auto* values = arena.take<float>(count * kernels.panel);
   const void* decoded[kMaxPanel];
   for (int r = 0; r < kernels.panel; ++r) {
     decode(static_cast<const std::byte*>(rows.pointers[r]), values + r * count, count);
+    ops::scale_values(w, task.weight_rows[r], begin, count, values + r * count);
     decoded[r] = values + r * count;
   }
   kernels.unpack_f32(dst, decoded, count);
@@ -71,7 +76,8 @@ void linear_float(ops::ExecContext& ctx, const ops::LinearArgs& a, const FloatKe
         if (unpack != nullptr) {
           unpack(panel + i * kernels.panel, rows.pointers, values);
         } else {
-          decode_and_unpack(panel + i * kernels.panel, rows, values, a.w->dtype, kernels, arena);
+          decode_and_unpack(panel + i * kernels.panel, task, rows, k + i, values, *a.w, kernels,
+                            arena);
         }
       }
       kernels.multiply({task.out, task.out_stride, x.row<float>(task.row) + k, x.stride,

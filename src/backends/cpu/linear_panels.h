@@ -32,6 +32,7 @@ inline int quantized_index(DType dtype) {
 // One panel's work: rows [row, row + num_rows) of x times weight rows of `weights`, into out.
 struct PanelTask {
   const void* weights[kMaxPanel];  // first byte of each weight row
+  int64_t weight_rows[kMaxPanel];  // which rows these are
   const std::byte* next;           // of the panel that this thread computes next, or null
   int64_t row;
   int64_t num_rows;
@@ -73,7 +74,8 @@ void for_each_panel(ops::ExecContext& ctx, const ops::LinearArgs& a, int panel, 
         const int64_t width = std::min<int64_t>(panel, a.w->rows - first);
         PanelTask task;
         for (int i = 0; i < panel; ++i) {
-          task.weights[i] = a.w->row(first + std::min<int64_t>(i, width - 1));
+          task.weight_rows[i] = first + std::min<int64_t>(i, width - 1);
+          task.weights[i] = a.w->row(task.weight_rows[i]);
         }
         task.next = p + 1 < end ? a.w->row(first + panel) : nullptr;
         task.row = row;

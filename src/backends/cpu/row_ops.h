@@ -9,6 +9,7 @@ namespace octavo::backends::cpu {
 
 void embed(ops::ExecContext& ctx, const ops::EmbedArgs& args);
 void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& args);
+void prepare_input(ops::ExecContext& ctx, const ops::PrepareInputArgs& args);
 void rope(ops::ExecContext& ctx, const ops::RopeArgs& args);
 void write_kv(ops::ExecContext& ctx, const ops::WriteKvArgs& args);
 void scale_queries(ops::ExecContext& ctx, const ops::ScaleQueriesArgs& args);

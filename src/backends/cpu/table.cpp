@@ -51,8 +51,8 @@ constexpr DTypeSet dtype_range(DType first, DType last) {
   return (dtype_bit(last) << 1) - dtype_bit(first);
 }
 constexpr DTypeSet kQuantized = dtype_range(DType::kQ4_0, DType::kTQ1_0);
-constexpr DTypeSet kAnyWeight =
-    kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) | dtype_bit(DType::kBF16);
+constexpr DTypeSet kAnyWeight = kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) |
+                                dtype_bit(DType::kBF16) | dtype_bit(DType::kF8E4M3);
 
 constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
 constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
@@ -87,6 +87,7 @@ const Kernel kTable[] = {
     {"softcap", 0, kFloat32, Isa::kAvx512, true, "softcap_avx512", cap<kFloatAvx512>},
     {"embed", 0, kFloat32, Isa::kGeneric, true, "embed_generic", embed},
     {"rms_norm", 0, kFloat32, Isa::kGeneric, true, "rms_norm_generic", rms_norm},
+    {"prepare_input", 0, kFloat32, Isa::kGeneric, true, "prepare_input_generic", prepare_input},
     {"rope", 0, kFloat32, Isa::kGeneric, true, "rope_generic", rope},
     {"scale_queries", 0, kFloat32, Isa::kGeneric, true, "scale_queries_generic", scale_queries},
     {"write_kv", 0, kFloat32, Isa::kGeneric, true, "write_kv_generic", write_kv},

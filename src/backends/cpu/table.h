@@ -19,13 +19,12 @@ constexpr DTypeSet dtype_bit(DType dtype) {
 }
 
 // The alternative that is held says which op it is.
-using KernelFn =
-    std::variant<ops::OpFn<ops::EmbedArgs>, ops::OpFn<ops::RmsNormArgs>, ops::OpFn<ops::LinearArgs>,
-                 ops::OpFn<ops::RopeArgs>, ops::OpFn<ops::WriteKvArgs>,
-                 ops::OpFn<ops::AttentionArgs>, ops::OpFn<ops::ScaleQueriesArgs>,
-                 ops::OpFn<ops::ActivationMulArgs>, ops::OpFn<ops::SoftcapArgs>,
-                 ops::OpFn<ops::AddArgs>, ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>,
-                 ops::OpFn<ops::CombineExpertsArgs>>;
+using KernelFn = std::variant<
+    ops::OpFn<ops::EmbedArgs>, ops::OpFn<ops::RmsNormArgs>, ops::OpFn<ops::LinearArgs>,
+    ops::OpFn<ops::PrepareInputArgs>, ops::OpFn<ops::RopeArgs>, ops::OpFn<ops::WriteKvArgs>,
+    ops::OpFn<ops::AttentionArgs>, ops::OpFn<ops::ScaleQueriesArgs>,
+    ops::OpFn<ops::ActivationMulArgs>, ops::OpFn<ops::SoftcapArgs>, ops::OpFn<ops::AddArgs>,
+    ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>, ops::OpFn<ops::CombineExpertsArgs>>;
 
 struct Kernel {
   std::string_view op;

@@ -10,6 +10,7 @@ void linear(ops::ExecContext&, const ops::LinearArgs& a) {
   std::vector<float> w(a.w->cols);
   for (int64_t n = 0; n < a.w->rows; ++n) {
     decode(a.w->row(n), w.data(), a.w->cols);
+    ops::scale_values(*a.w, n, 0, a.w->cols, w.data());
     for (int64_t t = 0; t < a.x.rows; ++t) {
       const float* x = a.x.row<float>(t);
       double sum = a.bias == nullptr ? 0 : a.bias[n];

@@ -9,6 +9,7 @@ namespace octavo::backends::ref {
 void embed(ops::ExecContext&, const ops::EmbedArgs&);
 void rms_norm(ops::ExecContext&, const ops::RmsNormArgs&);
 void linear(ops::ExecContext&, const ops::LinearArgs&);
+void prepare_input(ops::ExecContext&, const ops::PrepareInputArgs&);
 void rope(ops::ExecContext&, const ops::RopeArgs&);
 void write_kv(ops::ExecContext&, const ops::WriteKvArgs&);
 void attention(ops::ExecContext&, const ops::AttentionArgs&);

@@ -11,6 +11,7 @@ ops::Ops make_ops() {
   for (int i = 0; i < kNumDTypes; ++i) {
     if (ops::decode_row_fn(static_cast<DType>(i)) != nullptr) ops.linear_by_dtype[i] = linear;
   }
+  ops.prepare_input = prepare_input;
   ops.rope = rope;
   ops.write_kv = write_kv;
   ops.attention = attention;

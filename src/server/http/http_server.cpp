@@ -1,5 +1,6 @@
 #include "server/http/http_server.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -217,6 +218,7 @@ Status AsioServer::start() {
 
 // A handler that ran out of memory costs its request, not the server.
 void AsioServer::run() {
+  pthread_setname_np(pthread_self(), "octavo-http-io");
   while (!io_.stopped()) {
     try {
       io_.run();

@@ -14,13 +14,11 @@ Result<std::string> read_string(const Json& object, std::string_view key,
   return text.ok() ? std::move(text) : invalid_argument(text.status().message());
 }
 
-// The texts of an array of parts, one a line, as vLLM hands them to templates.
-Result<std::string> join_parts(const JsonArray& parts, const std::string& where) {
-  std::string text;
+Result<std::vector<std::string>> read_parts(const JsonArray& parts, const std::string& where) {
+  std::vector<std::string> texts;
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) text += '\n';
     if (parts[i].is_string()) {
-      text += to_view(parts[i].get_string());
+      texts.emplace_back(to_view(parts[i].get_string()));
       continue;
     }
     const std::string source = format("{}[{}]", where, i);
@@ -29,9 +27,27 @@ Result<std::string> join_parts(const JsonArray& parts, const std::string& where)
       return unsupported(
           format("{}: parts of type '{}' are not supported: models take text only", source, type));
     }
-    text += OCTAVO_TRY(read_string(parts[i], type, source));
+    texts.push_back(OCTAVO_TRY(read_string(parts[i], type, source)));
   }
-  return text;
+  return texts;
+}
+
+// Contents as the template takes them. Where it takes no parts they become one text, one a line,
+// as in vLLM.
+Json to_content(const std::vector<std::string>& texts, bool as_parts) {
+  if (as_parts) {
+    JsonArray parts;
+    for (const std::string& text : texts) {
+      parts.push_back(JsonObject{{"type", "text"}, {"text", text}});
+    }
+    return parts;
+  }
+  std::string joined;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) joined += '\n';
+    joined += texts[i];
+  }
+  return Json(joined);
 }
 
 // Templates expect the arguments of a call as an object, while the API has them as text.
@@ -49,7 +65,24 @@ void parse_arguments(JsonObject& message) {
   }
 }
 
-Result<JsonArray> read_messages(Fields& fields) {
+Status read_content(JsonObject& message, const std::string& where, const ContentKinds& kinds) {
+  const Json* content = message.if_contains("content");
+  std::vector<std::string> texts;
+  const bool is_array = content != nullptr && content->is_array();
+  if (is_array) {
+    texts = OCTAVO_TRY(read_parts(content->get_array(), where + ".content"));
+  } else if (content == nullptr || content->is_null()) {
+    texts.emplace_back();
+  } else if (content->is_string()) {
+    texts.emplace_back(to_view(content->get_string()));
+  } else {
+    return invalid_argument(where + ".content must be a string or an array of parts");
+  }
+  message["content"] = to_content(texts, is_array ? kinds.parts : !kinds.text);
+  return {};
+}
+
+Result<JsonArray> read_messages(Fields& fields, const ContentKinds& kinds) {
   const Json* given = fields.find("messages");
   if (given == nullptr) return invalid_argument("messages is missing");
   if (!given->is_array() || given->get_array().empty()) {
@@ -60,14 +93,7 @@ Result<JsonArray> read_messages(Fields& fields) {
     const std::string where = format("messages[{}]", i);
     OCTAVO_TRY(read_string(messages[i], "role", where));
     JsonObject& message = messages[i].get_object();
-    auto* content = message.if_contains("content");
-    if (content == nullptr || content->is_null()) {
-      message["content"] = "";
-    } else if (content->is_array()) {
-      *content = OCTAVO_TRY(join_parts(content->get_array(), where + ".content"));
-    } else if (!content->is_string()) {
-      return invalid_argument(where + ".content must be a string or an array of parts");
-    }
+    OCTAVO_TRY(read_content(message, where, kinds));
     parse_arguments(message);
   }
   return messages;
@@ -106,10 +132,26 @@ Result<std::string> read_context(Fields& fields, const ServerConfig& config) {
   std::string effort;
   fields.read("reasoning_effort", effort);
   if (!effort.empty()) context["reasoning_effort"] = effort;
-  if (fields.find("chat_template") != nullptr) {
-    return unsupported("chat_template is not supported: the model's own template is used");
-  }
   return context.empty() ? std::string() : dump_json(context);
+}
+
+// The request's own template, where the server lets requests bring one.
+Result<std::string> read_chat_template(Fields& fields, const ServerConfig& config) {
+  std::string own;
+  fields.read("chat_template", own);
+  if (own.empty()) return config.chat_template;
+  if (config.trust_request_chat_template) return own;
+  return invalid_argument(
+      "chat_template is not taken from requests: the server runs without "
+      "--trust-request-chat-template");
+}
+
+// The text that an answer goes on with: of parts the last one, as in Hugging Face's templates.
+std::string last_text(const JsonObject& message) {
+  const Json& content = message.at("content");
+  if (content.is_string()) return std::string(to_view(content.get_string()));
+  const JsonArray& parts = content.get_array();
+  return parts.empty() ? "" : std::string(to_view(parts.back().at("text").get_string()));
 }
 
 // Cuts what the template puts after the last message, so that the model goes on with it.
@@ -136,8 +178,14 @@ Status cut_after(RenderedPrompt& prompt, std::string_view content) {
 
 Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
   const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
-  const JsonArray messages = OCTAVO_TRY(read_messages(fields));
   RenderOptions options;
+  options.chat_template = OCTAVO_TRY(read_chat_template(fields, app.config()));
+  const bool is_own = options.chat_template != app.config().chat_template;
+  const ContentKinds kinds = is_own
+                                 ? choose_content_kinds(tokenizer, options.chat_template,
+                                                        app.config().chat_template_content_format)
+                                 : app.content_kinds();
+  const JsonArray messages = OCTAVO_TRY(read_messages(fields, kinds));
   options.tools_json = OCTAVO_TRY(read_tools(fields, app.config()));
   options.context_json = OCTAVO_TRY(read_context(fields, app.config()));
   std::optional<bool> add_generation_prompt;
@@ -153,9 +201,9 @@ Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
   options.add_generation_prompt = add_generation_prompt.value_or(!continue_final_message);
   RenderedPrompt rendered = OCTAVO_TRY(tokenizer->render(dump_json(messages), options));
   if (continue_final_message) {
-    const JsonObject& last = messages.back().get_object();
-    OCTAVO_TRY(cut_after(rendered, to_view(last.at("content").get_string())));
+    OCTAVO_TRY(cut_after(rendered, last_text(messages.back().get_object())));
   }
+  OCTAVO_TRY(app.check_prompt_size(rendered.text.size()));
   Prompt prompt;
   prompt.token_ids = OCTAVO_TRY(tokenizer->encode_prompt(rendered));
   prompt.text = std::move(rendered.text);

@@ -176,7 +176,8 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   }
   OCTAVO_TRY(validate_sampling(sampling));
   OCTAVO_TRY(check_num_answers(app, request.options.request.n));
-  request.prompts = OCTAVO_TRY(read_prompts(app, *prompt, add_special_tokens, request.echo));
+  request.prompts =
+      OCTAVO_TRY(read_prompts(app, "prompt", *prompt, add_special_tokens, request.echo));
   for (Prompt& one : request.prompts) {
     const size_t length = one.token_ids.size();
     OCTAVO_TRY(cut_prompt(one.token_ids, request.options, app.engine().info().max_model_len));

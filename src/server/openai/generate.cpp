@@ -59,7 +59,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
   OCTAVO_TRY(fields.finish());
   OCTAVO_TRY(validate_sampling(request.sampling));
   OCTAVO_TRY(check_num_answers(app, request.n));
-  std::vector<Prompt> prompts = OCTAVO_TRY(read_prompts(app, Json(text), true, false));
+  std::vector<Prompt> prompts = OCTAVO_TRY(read_prompts(app, "prompt", Json(text), true, false));
   OCTAVO_TRY(cut_prompt(prompts[0].token_ids, options, app.engine().info().max_model_len));
   GenerationJob job;
   job.stream = options.stream;

@@ -62,6 +62,16 @@ void handle_health(App& app, const std::shared_ptr<Exchange>& exchange) {
   answer(*exchange, app.health());
 }
 
+// SageMaker's one path for all that a model does: the body says which.
+void handle_invocations(App& app, const std::shared_ptr<Exchange>& exchange) {
+  const auto body = parse_body(exchange->request().body);
+  if (!body.ok()) return exchange->send(error_response(body.status()));
+  if (body->contains("messages")) return handle_chat_completions(app, exchange);
+  if (body->contains("prompt")) return handle_completions(app, exchange);
+  if (body->contains("input")) return handle_embeddings(app, exchange);
+  exchange->send(error_response(invalid_argument("messages, prompt or input is missing")));
+}
+
 void handle_load(App& app, const std::shared_ptr<Exchange>& exchange) {
   exchange->send(json_response(200, JsonObject{{"server_load", app.num_running()}}));
 }

@@ -16,9 +16,9 @@ struct Prompt {
   std::vector<TokenId> token_ids;
 };
 
-// "text", [1, 2], ["text", …] or [[1, 2], …].
-Result<std::vector<Prompt>> read_prompts(App& app, const Json& prompt, bool add_special_tokens,
-                                         bool wants_text);
+// "text", [1, 2], ["text", …] or [[1, 2], …]. `name` is the field's, for errors.
+Result<std::vector<Prompt>> read_prompts(App& app, const std::string& name, const Json& prompt,
+                                         bool add_special_tokens, bool wants_text);
 
 // `messages` and what goes with them (tools, documents, chat_template_kwargs, …), rendered.
 Result<Prompt> read_chat_prompt(App& app, Fields& fields);

@@ -17,7 +17,6 @@ struct RefusedField {
 // A value other than null, false, an empty string, array or object asks for the feature.
 constexpr RefusedField kRefusedFields[] = {
     {"use_beam_search", "is not supported: octavo samples"},
-    {"include_stop_str_in_output", "is not supported: answers end before the stop string"},
     {"logprob_token_ids", "is not supported: use logprobs"},
     {"structured_outputs", "is not supported yet: answers cannot be constrained"},
     {"guided_json", "is not supported yet: answers cannot be constrained"},
@@ -112,6 +111,7 @@ void read_sampling(Fields& fields, const ServerConfig& config, SamplingParams& p
   fields.read("allowed_token_ids", params.allowed_token_ids);
   fields.read("stop", params.stop);
   fields.read("stop_token_ids", params.stop_token_ids);
+  fields.read("include_stop_str_in_output", params.include_stop_str_in_output);
   fields.read("ignore_eos", params.ignore_eos);
   fields.read("min_tokens", params.min_tokens);
   fields.read("prompt_logprobs", params.prompt_logprobs);
@@ -138,6 +138,17 @@ void read_stream(Fields& fields, const ServerConfig& config, GenerationOptions& 
 
 }  // namespace
 
+void read_truncation(Fields& fields, GenerationOptions& options) {
+  fields.read("truncate_prompt_tokens", options.truncate_prompt_tokens);
+  if (options.truncate_prompt_tokens && *options.truncate_prompt_tokens < -1) {
+    fields.fail("truncate_prompt_tokens", "must be -1 or more");
+  }
+  std::string side = "left";
+  fields.read("truncation_side", side);
+  if (side != "left" && side != "right") fields.fail("truncation_side", "must be left or right");
+  options.truncates_left = side == "left";
+}
+
 GenerationOptions read_generation_options(Fields& fields, const ServerConfig& config) {
   GenerationOptions options;
   EngineRequest& request = options.request;
@@ -153,15 +164,7 @@ GenerationOptions read_generation_options(Fields& fields, const ServerConfig& co
   options.return_tokens_as_token_ids = config.return_tokens_as_token_ids;
   fields.read("return_tokens_as_token_ids", options.return_tokens_as_token_ids);
   fields.read("return_token_ids", options.return_token_ids);
-  fields.read("truncate_prompt_tokens", options.truncate_prompt_tokens);
-  if (options.truncate_prompt_tokens && *options.truncate_prompt_tokens < -1) {
-    fields.fail("truncate_prompt_tokens", "must be -1 or more");
-  }
-  std::string side = "left";
-  fields.read("truncation_side", side);
-  if (side != "left") {
-    fields.fail(unsupported("truncation_side can only be 'left': the prompt's end is kept"));
-  }
+  read_truncation(fields, options);
   fields.read("request_id", options.request_id);
   request.output_kind = options.stream ? OutputKind::kDelta : OutputKind::kFinalOnly;
   return options;
@@ -169,18 +172,24 @@ GenerationOptions read_generation_options(Fields& fields, const ServerConfig& co
 
 Status cut_prompt(std::vector<TokenId>& token_ids, const GenerationOptions& options,
                   int64_t max_model_len) {
+  // An answer needs a token of the context, an embedding none.
+  const int64_t most_tokens = options.request.pooling ? max_model_len : max_model_len - 1;
   if (options.truncate_prompt_tokens) {
     const int64_t limit = *options.truncate_prompt_tokens;
     if (limit > max_model_len) {
       return invalid_argument(format("truncate_prompt_tokens is {}, but the context has {} tokens",
                                      limit, max_model_len));
     }
-    const int64_t most = limit >= 0 ? limit : max_model_len - 1;
+    const int64_t most = limit >= 0 ? limit : most_tokens;
     const auto length = static_cast<int64_t>(token_ids.size());
-    if (length > most) token_ids.erase(token_ids.begin(), token_ids.end() - most);
+    if (length > most && options.truncates_left) {
+      token_ids.erase(token_ids.begin(), token_ids.end() - most);
+    } else if (length > most) {
+      token_ids.resize(static_cast<size_t>(most));
+    }
   }
   const auto length = static_cast<int64_t>(token_ids.size());
-  if (length < max_model_len) return {};
+  if (length <= most_tokens) return {};
   return invalid_argument(
       format("This model's maximum context length is {} tokens. However, your request has {} input "
              "tokens. Please reduce the length of the input messages.",

@@ -17,13 +17,17 @@ struct GenerationOptions {
   bool continuous_usage_stats = false;
   bool return_tokens_as_token_ids = false;
   bool return_token_ids = false;
-  std::optional<int64_t> truncate_prompt_tokens;  // the last ones stay; -1: what the context holds
+  std::optional<int64_t> truncate_prompt_tokens;  // so many stay; -1: what the context holds
+  bool truncates_left = true;                     // the last ones stay
   std::string request_id;                         // the client's own; "" where it has none
 };
 
 // `fields.status()` has the first error. Fields that octavo has no feature for are refused where
 // they ask for it, never ignored.
 GenerationOptions read_generation_options(Fields& fields, const ServerConfig& config);
+
+// truncate_prompt_tokens and truncation_side: the part of the above that embeddings have too.
+void read_truncation(Fields& fields, GenerationOptions& options);
 
 // The prompt's tokens as `options` wants them cut. What is too long for the model is an error.
 Status cut_prompt(std::vector<TokenId>& token_ids, const GenerationOptions& options,

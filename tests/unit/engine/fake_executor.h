@@ -29,7 +29,7 @@ class FakeExecutor : public Executor {
     return on_step ? on_step(step_++, plan) : Status();
   }
 
-  Result<ops::Mat> wait() override {
+  Result<StepOutput> wait() override {
     logits_.assign(plan_->num_logit_rows * vocab_size_, 0.0f);
     float* row = logits_.data();
     for (const ScheduledSlice& slice : plan_->slices) {
@@ -39,14 +39,29 @@ class FakeExecutor : public Executor {
       }
     }
     if (on_logits) on_logits(step_, logits_);
-    return ops::Mat(logits_.data(), DType::kF32, plan_->num_logit_rows, vocab_size_);
+    return StepOutput{ops::Mat(logits_.data(), DType::kF32, plan_->num_logit_rows, vocab_size_),
+                      hidden()};
   }
 
  private:
+  // A row of a position is the token there, and the position.
+  ops::Mat hidden() {
+    hidden_.clear();
+    for (const ScheduledSlice& slice : plan_->slices) {
+      for (int64_t i = slice.num_hidden_rows; i > 0; --i) {
+        const int64_t position = slice.sequence->num_computed_tokens - i;
+        hidden_.push_back(static_cast<float>(slice.sequence->token_ids[position]));
+        hidden_.push_back(static_cast<float>(position));
+      }
+    }
+    return {hidden_.data(), DType::kF32, plan_->num_hidden_rows, 2};
+  }
+
   int64_t vocab_size_;
   int64_t step_ = 0;
   const Plan* plan_ = nullptr;
   std::vector<float> logits_;
+  std::vector<float> hidden_;
 };
 
 }  // namespace octavo::engine

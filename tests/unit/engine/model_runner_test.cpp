@@ -73,13 +73,14 @@ std::vector<Rows> run_schedule(ModelRunner& runner,
     for (const Sequence& s : sequences) all_done &= s.num_pending_tokens() == 0;
     if (all_done) break;
     if (slices.empty()) continue;
-    const auto logits = runner.forward(slices);
-    EXPECT_TRUE(logits.ok());
+    const auto output = runner.forward(slices);
+    EXPECT_TRUE(output.ok());
+    const ops::Mat& logits = output->logits;
     int64_t row = 0;
     for (size_t k = 0; k < slices.size(); ++k) {
       for (int64_t t = 0; t < slices[k].num_tokens; ++t, ++row) {
-        const float* values = logits->row<float>(row);
-        rows[owners[k]].emplace_back(values, values + logits->cols);
+        const float* values = logits.row<float>(row);
+        rows[owners[k]].emplace_back(values, values + logits.cols);
       }
     }
   }

@@ -109,7 +109,7 @@ TEST(SamplingFields, DefaultsOfTheModelGiveWayToTheRequest) {
 
 TEST(SamplingFields, WhatIsOffIsAcceptedWhatIsAskedForRefused) {
   for (const char* name : {"guided_json", "structured_outputs", "use_beam_search", "vllm_xargs",
-                           "include_stop_str_in_output", "kv_transfer_params"}) {
+                           "thinking_token_budget", "kv_transfer_params"}) {
     for (const Json& off : {Json(), Json(false), Json(""), Json(JsonObject())}) {
       Status status;
       read(JsonObject{{name, off}}, status);

@@ -1,4 +1,4 @@
-#include "bench/scheduler/trace.h"
+#include "cli/trace.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 
-namespace octavo::bench {
+namespace octavo::cli {
 namespace {
 
 constexpr int64_t kHashBlock = 512;
@@ -81,4 +81,4 @@ std::vector<TokenId> make_prompt(const TraceRequest& request, int64_t index) {
   return tokens;
 }
 
-}  // namespace octavo::bench
+}  // namespace octavo::cli

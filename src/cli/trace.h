@@ -10,7 +10,7 @@
 #include "octavo/status.h"
 #include "octavo/tokenizer.h"
 
-namespace octavo::bench {
+namespace octavo::cli {
 
 struct TraceRequest {
   double arrival_s = 0;  // since the first request
@@ -22,7 +22,8 @@ struct TraceRequest {
 // The first `limit` requests, ordered by arrival; 0: all.
 Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t limit);
 
-// A prompt as the trace describes it: the tokens of its blocks, or ones that nobody else has.
+// A prompt as the trace describes it: the tokens of its blocks, or ones that nobody else has. Any
+// number from 0 to 2^31 - 1 can be a token.
 std::vector<TokenId> make_prompt(const TraceRequest& request, int64_t index);
 
-}  // namespace octavo::bench
+}  // namespace octavo::cli

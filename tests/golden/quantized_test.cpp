@@ -1,0 +1,224 @@
+// Quantised folders of every family beside plain ones with the values that they decode to: the same
+// bits. What the values are is judged by unit_quant, what they compute by checkpoint_test.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "base/format.h"
+#include "formats/hf_checkpoint.h"
+#include "formats/safetensors_writer.h"
+#include "golden/golden_json.h"
+#include "octavo/model.h"
+#include "ops/decode_row.h"
+#include "support/temp_path.h"
+#include "tensor/float8.h"
+#include "unit/quant/folder_source.h"
+
+namespace octavo {
+namespace {
+
+std::string golden_folder(const char* name) {
+  return std::string(OCTAVO_TEST_DATA "/goldens/") + name;
+}
+
+template <typename T>
+Tensor owned(const std::string& name, DType dtype, const Shape& shape, std::vector<T> values) {
+  auto data = std::make_shared<std::vector<T>>(std::move(values));
+  return {name, dtype, shape, reinterpret_cast<const std::byte*>(data->data()), data};
+}
+
+bool is_linear(const formats::TensorInfo& info) {
+  const std::string_view name = info.name;
+  return info.shape.size() == 2 && name.ends_with(".weight") && !name.ends_with("norm.weight") &&
+         name.find("embed_tokens") == std::string_view::npos && !name.ends_with("lm_head.weight");
+}
+
+// The matrix as codes and scales of rows, and as the values that these mean.
+void quantize(const Tensor& tensor, std::vector<Tensor>& quantized, std::vector<Tensor>& plain) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t cols = tensor.shape[1];
+  std::vector<float> values(rows * cols);
+  ops::decode_row_fn(tensor.dtype)(tensor.data, values.data(), rows * cols);
+  std::vector<uint8_t> codes(values.size());
+  std::vector<float> scales(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    float largest = 1e-6f;
+    for (int64_t i = 0; i < cols; ++i) {
+      largest = std::max(largest, std::abs(values[row * cols + i]));
+    }
+    scales[row] = largest / kE4M3Max;
+    for (int64_t i = row * cols; i < (row + 1) * cols; ++i) {
+      codes[i] = float_to_e4m3(values[i] / scales[row]);
+      values[i] = e4m3_to_float(codes[i]) * scales[row];
+    }
+  }
+  quantized.push_back(owned(tensor.name, DType::kF8E4M3, tensor.shape, codes));
+  quantized.push_back(owned(tensor.name + "_scale", DType::kF32, {rows, 1}, scales));
+  plain.push_back(owned(tensor.name, DType::kF32, tensor.shape, values));
+}
+
+void write_folder(const std::string& folder, const Json& config, std::span<const Tensor> tensors) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/config.json") << dump_json(config);
+  const Status status = formats::write_safetensors(folder + "/model.safetensors", tensors);
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+constexpr const char* kScheme = R"({"quant_method":"compressed-tensors","format":"float-quantized",
+    "kv_cache_scheme":{"num_bits":8},"config_groups":{"group_0":{"targets":["Linear"],
+    "weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
+
+std::vector<float> logits_of(const std::string& folder, const char* backend,
+                             const std::vector<TokenId>& ids = {5, 17, 3, 99, 42, 7, 23}) {
+  LoadOptions options;
+  options.backend = backend;
+  options.dtype = "float32";
+  options.kv_cache_dtype = "float32";
+  const auto model = Model::load(folder, options);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  if (!model.ok()) return {};
+  return (*model)->logits(ids, LogitsPositions::kAll).value().values;
+}
+
+// Fused projections, experts with their router, rows that are reordered, a nested configuration.
+class QuantizedFamilies : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(QuantizedFamilies, ComputeWhatTheirDecodedValuesDo) {
+  const auto checkpoint = formats::HfCheckpoint::open(golden_folder(GetParam())).value();
+  std::vector<Tensor> quantized;
+  std::vector<Tensor> plain;
+  for (const formats::TensorInfo& info : checkpoint->tensors()) {
+    const Tensor tensor = checkpoint->tensor(info);
+    if (is_linear(info) && info.name.find("vision") == std::string::npos) {
+      quantize(tensor, quantized, plain);
+    } else {
+      quantized.push_back(tensor);
+      plain.push_back(tensor);
+    }
+  }
+  ASSERT_GT(quantized.size(), plain.size());
+  // Scales of a KV cache, which have no effect.
+  const bool nested = checkpoint->find("model.norm.weight") == nullptr;
+  const std::string prefix = nested ? "language_model." : "";
+  quantized.push_back(
+      owned<float>(prefix + "model.layers.0.self_attn.k_scale", DType::kF32, {1}, {0.5f}));
+  Json config = checkpoint->metadata().at("config");
+  const std::string folder = testing::temp_path("families");
+  write_folder(folder + "/plain", config, plain);
+  config.as_object()["quantization_config"] = parse_json(kScheme, "scheme").value();
+  write_folder(folder + "/quantized", config, quantized);
+  for (const char* backend : {"ref", "cpu"}) {
+    SCOPED_TRACE(backend);
+    const auto expected = logits_of(folder + "/plain", backend);
+    ASSERT_FALSE(expected.empty());
+    EXPECT_EQ(logits_of(folder + "/quantized", backend), expected);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantizedFamilies,
+                         ::testing::Values("phi3", "qwen3_moe", "mixtral", "llama4_scout",
+                                           "llama4_conditional", "gemma3", "olmo2", "qwen2"),
+                         [](const auto& row) { return std::string(row.param); });
+
+// The decoded weights alone, to float32's accuracy: without rounded inputs nothing moves by tenths.
+TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
+  const std::string source = golden_folder("llama_fp8_channel");
+  const testing::FloatTensors golden(source + "/golden.safetensors");
+  const std::vector<float> expected = golden.at("weight_only.all_logits");
+  const Json facts =
+      parse_json(formats::read_text_file(source + "/golden.json").value(), source).value();
+  const auto prompt = facts.at("all_positions_prompt").as_int64();
+  const auto ids = testing::ids_of(facts.at("prompts").at(prompt).at("ids"));
+  const std::string folder = testing::temp_path("weight_only");
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(source + "/model.safetensors", folder + "/model.safetensors");
+  const std::string path = source + "/config.json";
+  Json config = parse_json(formats::read_text_file(path).value(), path).value();
+  JsonObject& groups = config.at("quantization_config").at("config_groups").as_object();
+  groups.at("group_0").as_object()["input_activations"] = nullptr;
+  std::ofstream(folder + "/config.json") << dump_json(config);
+  for (const char* backend : {"ref", "cpu"}) {
+    const auto logits = logits_of(folder, backend, ids);
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-3);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+constexpr const char* kQuantized[] = {
+    "llama_awq",       "llama_ct_int4",     "llama_gptq",      "llama_gptq_act_order",
+    "llama_fp8_block", "llama_fp8_channel", "llama_fp8_tensor"};
+
+TEST(QuantizedFolders, MemoryIsMeasuredAsItIsLoaded) {
+  for (const char* name : kQuantized) {
+    SCOPED_TRACE(name);
+    const std::string folder = golden_folder(name);
+    const auto model = Model::load(folder, {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const ModelInfo info = (*model)->info();
+    EXPECT_EQ(measure_memory(folder, {}).value().weight_bytes, info.weight_bytes);
+    // Neither more than the file, where E4M3 has scales for each row, nor decoded.
+    const auto file = std::filesystem::file_size(folder + "/model.safetensors");
+    EXPECT_LT(info.weight_bytes, static_cast<int64_t>(file * 5 / 4));
+  }
+}
+
+// A folder with an edit of its configuration and one more tensor; its error, "" where it loads.
+std::string error_of(const char* name, const std::function<void(JsonObject&)>& edit,
+                     const char* extra) {
+  const auto checkpoint = formats::HfCheckpoint::open(golden_folder(name)).value();
+  std::vector<Tensor> tensors;
+  for (const formats::TensorInfo& info : checkpoint->tensors()) {
+    tensors.push_back(checkpoint->tensor(info));
+  }
+  if (*extra != '\0') tensors.push_back(owned<float>(extra, DType::kF32, {1}, {1}));
+  Json config = checkpoint->metadata().at("config");
+  edit(config.as_object());
+  const std::string folder = testing::temp_path("edited");
+  write_folder(folder, config, tensors);
+  const auto model = Model::load(folder, {});
+  std::filesystem::remove_all(folder);
+  return model.ok() ? "" : model.status().message();
+}
+
+TEST(QuantizedFolders, WhatIsLeftOverIsAnError) {
+  const auto nothing = [](JsonObject&) {};
+  EXPECT_EQ(error_of("llama_awq", nothing, ""), "");
+  EXPECT_EQ(error_of("llama_fp8_block", nothing, "model.layers.0.self_attn.v_scale"), "");
+  for (const char* name : {"llama_awq", "llama_fp8_channel"}) {
+    const char* extra = "model.layers.0.self_attn.q_proj.input_scale";
+    EXPECT_NE(error_of(name, nothing, extra).find(extra), std::string::npos) << name;
+  }
+}
+
+TEST(QuantizedFolders, ConfigurationsThatDoNotFitTheFile) {
+  const auto says = [](const char* name, const std::function<void(JsonObject&)>& edit,
+                       const char* text) {
+    const std::string error = error_of(name, edit, "");
+    EXPECT_NE(error.find(text), std::string::npos) << name << ": " << error;
+  };
+  const auto set = [](const char* key, const Json& value) {
+    return [=](JsonObject& config) { config["quantization_config"].as_object()[key] = value; };
+  };
+  says(
+      "llama_awq", [](JsonObject& config) { config.erase("quantization_config"); },
+      "o_proj.weight' is missing");
+  says("llama_awq", set("group_size", 64), "o_proj.qzeros' has shape");
+  says("llama_awq", set("bits", 8), "quantization_config: 'bits' is 8");
+  says("llama_awq", set("modules_to_not_convert", JsonArray{"self_attn"}),
+       "o_proj.weight' is missing");
+  says("llama_gptq", set("checkpoint_format", "gptq_v2"), "'checkpoint_format' may be wrong");
+  says("llama_gptq", set("group_size", 80), "are not whole groups of 80");
+  says("llama_fp8_block", set("weight_block_size", JsonArray{64, 128}),
+       "o_proj.weight_scale_inv' has shape");
+  says("llama_fp8_tensor", set("activation_scheme", "dynamic"), "input_scale");
+  says("llama_fp8_channel", set("quant_method", "fp8"), "o_proj.weight_scale' has shape");
+}
+
+}  // namespace
+}  // namespace octavo
