@@ -23,6 +23,9 @@ struct LoadOptions {
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16
   // auto, flash_attention_3, flash_attention_2, paged, sdpa, eager; auto: the best that can run.
   std::string attn_implementation = "auto";
+  // Copy weights into the layout that is computed fastest, where memory suffices; else they are
+  // read from the mapped file as they lie there. The answers are the same.
+  bool repack = true;
   int threads = 0;            // 0: what affinity and cgroup allow
   int64_t max_model_len = 0;  // tokens of context; 0: what the model says
   // Called while loading with bytes done and in all, from the loading thread.

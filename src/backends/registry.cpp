@@ -30,8 +30,10 @@ Result<Backend> open_ref(Arithmetic arithmetic) {
 
 }  // namespace
 
-Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic) {
-  if (name == "auto" || name == "cpu") return open_cpu(arithmetic, env_string("OCTAVO_KERNELS"));
+Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic, bool repack) {
+  if (name == "auto" || name == "cpu") {
+    return open_cpu(arithmetic, env_string("OCTAVO_KERNELS"), repack);
+  }
   if (name == "ref") return open_ref(arithmetic);
   return invalid_argument(format("no backend is called '{}'; there are: auto, cpu, ref", name));
 }

@@ -14,7 +14,9 @@ namespace octavo::backends {
 
 // Resolves a backend. `name`: auto, cpu or ref. One that cannot run here, or cannot compute in
 // `arithmetic`, is an error that says why. OCTAVO_KERNELS forces a kernel set of the CPU backend.
-Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic);
+// `repack`: weights may be copied into the layout that is fastest; else they are used where they
+// lie.
+Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic, bool repack = true);
 
 // What choose_attention needs to know of an open backend.
 AttentionFacts attention_facts(const Backend& backend);

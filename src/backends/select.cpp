@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backends/cpu/device_cpu.h"
+#include "backends/cpu/pack_lanes.h"
 #include "backends/pack_row_major.h"
 #include "base/format.h"
 
@@ -84,7 +85,7 @@ Result<Isa> kernel_set(std::string_view forced) {
 
 }  // namespace
 
-Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced) {
+Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool repack) {
   const Isa set = OCTAVO_TRY(kernel_set(forced));
   Backend backend;
   backend.name = "cpu";
@@ -96,7 +97,7 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced) {
     using Fn = std::remove_reference_t<decltype(slot)>;
     slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
   });
-  backend.ops.pack_weight = pack_row_major;
+  backend.ops.pack_weight = repack ? cpu::pack_weight : pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;
   ops::set_default_composites(backend.ops);
   return backend;

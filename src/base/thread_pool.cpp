@@ -18,6 +18,9 @@ namespace {
 // machine does not burn its time in barriers.
 constexpr int kSpins = 2000;
 
+// Enough that threads end at about the same time, few enough that a part is worth taking.
+constexpr int64_t kPartsPerThread = 4;
+
 void pause_cpu() {
   __builtin_ia32_pause();
 }
@@ -78,14 +81,19 @@ void ThreadPool::run(int64_t n, int64_t grain, Task task, void* context) {
   task_ = task;
   context_ = context;
   n_ = n;
-  part_ = (grains + threads - 1) / threads * grain;
-  pending_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
+  const int64_t most_parts = threads * kPartsPerThread;
+  part_ = (grains + most_parts - 1) / most_parts * grain;
+  const auto parts = static_cast<uint64_t>((n + part_ - 1) / part_);
+  parts_done_.store(0, std::memory_order_relaxed);
+  ticket_.store(uint64_t{epoch_.load(std::memory_order_relaxed) + 1} << 32 | parts << 16,
+                std::memory_order_release);
   // Sequentially consistent, as is the sleeper's increment: either the sleeper sees the new epoch
   // or the driver sees the sleeper.
   epoch_.fetch_add(1);
   if (sleepers_.load() != 0) futex_wake_all(epoch_);
-  run_part(0);
-  for (int spins = 0; pending_.load(std::memory_order_acquire) != 0; ++spins) {
+  run_parts(0);
+  for (int spins = 0; parts_done_.load(std::memory_order_acquire) != static_cast<int64_t>(parts);
+       ++spins) {
     // The driver only waits for running threads; when one was descheduled, give it this core.
     if (spins < kSpins) {
       pause_cpu();
@@ -95,10 +103,17 @@ void ThreadPool::run(int64_t n, int64_t grain, Task task, void* context) {
   }
 }
 
-void ThreadPool::run_part(int thread) const {
-  const int64_t begin = std::min(n_, part_ * thread);
-  const int64_t end = std::min(n_, begin + part_);
-  if (begin < end) task_(context_, begin, end, thread);
+void ThreadPool::run_parts(int thread) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while (true) {
+    const auto taken = static_cast<int64_t>(ticket & 0xFFFF);
+    if (taken >= static_cast<int64_t>(ticket >> 16 & 0xFFFF)) return;
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire)) continue;
+    const int64_t begin = part_ * taken;
+    task_(context_, begin, std::min(n_, begin + part_), thread);
+    parts_done_.fetch_add(1, std::memory_order_release);
+    ticket = ticket_.load(std::memory_order_acquire);
+  }
 }
 
 uint32_t ThreadPool::wait_for_epoch(uint32_t seen) {
@@ -122,8 +137,7 @@ void ThreadPool::worker_loop(int thread) {
   while (true) {
     seen = wait_for_epoch(seen);
     if (stop_.load(std::memory_order_relaxed)) return;
-    run_part(thread);
-    pending_.fetch_sub(1, std::memory_order_release);
+    run_parts(thread);
   }
 }
 

@@ -1,6 +1,8 @@
 // The compute threads. One pool per process, passed in, never global. parallel_for splits a range
-// into one contiguous part per thread, so that what a thread computes is a function of range and
-// thread count alone; the caller is one of the threads. Waiting spins shortly, then sleeps.
+// into a few contiguous parts per thread, which the threads take as they come free; the caller is
+// one of them. So a thread whose core is taken away costs at most the part that it is in: the
+// others do the rest, and nobody waits for a thread that sleeps. Waiting spins shortly, then
+// sleeps.
 #pragma once
 
 #include <atomic>
@@ -25,10 +27,11 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(begin, end, thread) once per thread with disjoint parts of [0, n); a part's length is
-  // a multiple of `grain` (>= 1) but for the last; threads without work are not called. Returns
-  // when all are done. Not reentrant: fn must not call parallel_for, and one thread drives the
-  // pool.
+  // Calls fn(begin, end, thread) with disjoint parts of [0, n) that cover it; a part's length is a
+  // multiple of `grain` (>= 1) but for the last. Which thread computes which part is open, and a
+  // thread may be called several times or never; at any time there is one call for a `thread` in
+  // [0, num_threads). Returns when all are done. Not reentrant: fn must not call parallel_for, and
+  // one thread drives the pool.
   template <typename Fn>
   void parallel_for(int64_t n, int64_t grain, Fn&& fn) {
     run(
@@ -45,17 +48,21 @@ class ThreadPool {
   void run(int64_t n, int64_t grain, Task task, void* context);
   void stop_workers();
   void worker_loop(int thread);
-  void run_part(int thread) const;
+  void run_parts(int thread);
   uint32_t wait_for_epoch(uint32_t seen);
 
-  // Written by the driver before epoch_ is bumped, read by workers after they see it.
+  // Written by the driver before it publishes a ticket, read by who has taken a part of it: as long
+  // as that part is not done, the driver waits.
   Task task_ = nullptr;
   void* context_ = nullptr;
   int64_t n_ = 0;
   int64_t part_ = 0;
 
+  // The call's number (32 bits), how many parts it has and how many are taken (16 bits each): one
+  // word, so that a thread that comes late cannot take a part of another call.
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<int64_t> parts_done_{0};
   alignas(64) std::atomic<uint32_t> epoch_{0};
-  alignas(64) std::atomic<int32_t> pending_{0};
   alignas(64) std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;

@@ -22,6 +22,8 @@ ModelArgs::ModelArgs(Args& args) : model_(args) {
               "which attention kernels; auto: the best that can run");
   args.option("--max-model-len", options_.max_model_len,
               "tokens of context; 0: what the model was trained for");
+  args.flag("--no-repack", no_repack_,
+            "read weights where the file lies, without a copy in the fastest layout");
   args.option("--threads", options_.threads, "0: as many as affinity and cgroup quota allow");
 }
 
@@ -30,9 +32,10 @@ Result<std::unique_ptr<Model>> ModelArgs::load() const {
 }
 
 Result<std::unique_ptr<Model>> ModelArgs::load(const std::string& path) const {
-  if (!ProgressBar::wanted()) return Model::load(path, options_);
-  ProgressBar bar("loading");
   LoadOptions options = options_;
+  options.repack = !no_repack_;
+  if (!ProgressBar::wanted()) return Model::load(path, options);
+  ProgressBar bar("loading");
   options.progress = [&bar](int64_t done, int64_t total) { bar.show_bytes(done, total); };
   return Model::load(path, options);
 }

@@ -14,7 +14,7 @@ namespace octavo::cli {
 class ModelArgs {
  public:
   // Declares MODEL, --revision, --backend, --dtype, --kv-cache-dtype, --attention-backend,
-  // --max-model-len and --threads.
+  // --max-model-len, --threads and --no-repack.
   explicit ModelArgs(Args& args);
 
   // Loads the model, with a progress bar on a terminal.
@@ -33,6 +33,7 @@ class ModelArgs {
  private:
   ModelArgument model_;
   LoadOptions options_;
+  bool no_repack_ = false;
 };
 
 // "1,2,3" -> ids; the error names the flag and the offending part.

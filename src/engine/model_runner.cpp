@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/log.h"
+#include "base/memory_limits.h"
 #include "model/decoder.h"
 
 namespace octavo::engine {
@@ -14,6 +16,17 @@ Result<backends::Arithmetic> parse_arithmetic(const std::string& dtype) {
   if (dtype == "float32") return backends::Arithmetic::kFloat32;
   if (dtype == "bfloat16") return backends::Arithmetic::kBFloat16;
   return invalid_argument(format("dtype '{}' is not known: use auto, bfloat16 or float32", dtype));
+}
+
+// Whether a copy of the weights fits into the memory that is left, with a tenth to spare.
+bool copy_fits(int64_t bytes, const std::string& path) {
+  const int64_t available = available_memory_bytes();
+  if (available == 0 || bytes <= available / 10 * 9) return true;
+  log_line(LogLevel::kWarning,
+           format("{}: weights are read from the mapped file, which is slower: a copy of {} MB "
+                  "does not fit into the {} MB of memory that are available",
+                  path, bytes / 1000000, available / 1000000));
+  return false;
 }
 
 }  // namespace
@@ -41,7 +54,9 @@ Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
 Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
                          model::LoadMode mode) {
   const auto arithmetic = OCTAVO_TRY(parse_arithmetic(options.dtype));
-  backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic));
+  const bool repack = mode == model::LoadMode::kCompute && options.repack &&
+                      copy_fits(checkpoint.file_bytes(), checkpoint.path());
+  backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic, repack));
   if (options.threads < 0 || options.threads > 1024) {
     return invalid_argument(format("threads is {}, which must lie in 0..1024", options.threads));
   }

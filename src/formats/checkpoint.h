@@ -43,6 +43,9 @@ class Checkpoint {
 
   // A view of the mapped file that keeps the mapping alive; `info` is one of tensors().
   virtual Tensor tensor(const TensorInfo& info) const = 0;
+
+  // A part of a tensor() is not needed any more: lets go of its memory where that can be had back.
+  virtual void give_back(std::span<const std::byte> part) const = 0;
 };
 
 // Opens `path` by its content, not its name.

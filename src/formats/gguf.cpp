@@ -42,9 +42,18 @@ Result<uint64_t> read_count(GgufReader& in, std::string_view what, uint64_t min_
 
 Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::parse(
     std::span<const std::byte> bytes, std::string path, std::shared_ptr<const void> owner) {
+  return parse(File{bytes, std::move(owner), nullptr}, std::move(path));
+}
+
+Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::parse(
+    std::shared_ptr<const MmapFile> file) {
+  return parse(File{file->bytes(), file, file}, file->path());
+}
+
+Result<std::shared_ptr<const GgufCheckpoint>> GgufCheckpoint::parse(File file, std::string path) {
   const std::shared_ptr<GgufCheckpoint> checkpoint(new GgufCheckpoint());
   checkpoint->path_ = std::move(path);
-  checkpoint->files_.push_back({bytes, std::move(owner)});
+  checkpoint->files_.push_back(std::move(file));
   OCTAVO_TRY(checkpoint->read());
   return std::shared_ptr<const GgufCheckpoint>(checkpoint);
 }
@@ -108,6 +117,12 @@ Tensor GgufCheckpoint::tensor(const TensorInfo& info) const {
   OCTAVO_CHECK(index < tensors_.size());
   const File& file = files_[file_of_[index]];
   return {info.name, info.dtype, info.shape, file.bytes.data() + info.offset_bytes, file.owner};
+}
+
+void GgufCheckpoint::give_back(std::span<const std::byte> part) const {
+  for (const File& file : files_) {
+    if (file.mapped != nullptr) file.mapped->give_back(part);
+  }
 }
 
 }  // namespace octavo::formats

@@ -13,6 +13,7 @@
 
 #include "formats/checkpoint.h"
 #include "formats/gguf_types.h"
+#include "formats/mmap_file.h"
 
 namespace octavo::formats {
 
@@ -23,6 +24,9 @@ class GgufCheckpoint final : public Checkpoint {
   static Result<std::shared_ptr<const GgufCheckpoint>> parse(std::span<const std::byte> bytes,
                                                              std::string path,
                                                              std::shared_ptr<const void> owner);
+
+  // Reads a mapped file.
+  static Result<std::shared_ptr<const GgufCheckpoint>> parse(std::shared_ptr<const MmapFile> file);
 
   // The parts of a model that is split into several files, in order, as one: the first part's
   // metadata and all tensors. `path` names the whole. Errors where a tensor is in two parts.
@@ -39,6 +43,7 @@ class GgufCheckpoint final : public Checkpoint {
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override;
   Tensor tensor(const TensorInfo& info) const override;
+  void give_back(std::span<const std::byte> part) const override;
 
   uint32_t version() const { return version_; }
   uint32_t alignment() const { return alignment_; }
@@ -47,13 +52,15 @@ class GgufCheckpoint final : public Checkpoint {
   std::span<const GgufType> metadata_types() const { return metadata_types_; }
 
  private:
-  GgufCheckpoint() = default;
-  Status read();
-
   struct File {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<const MmapFile> mapped;  // null where the image is no file
   };
+
+  GgufCheckpoint() = default;
+  static Result<std::shared_ptr<const GgufCheckpoint>> parse(File file, std::string path);
+  Status read();
 
   std::string path_;
   std::vector<File> files_;

@@ -69,7 +69,7 @@ Result<std::shared_ptr<const GgufCheckpoint>> open_part(const std::string& path,
     return Status(file.status().code(), format("{}: part {} of {} is needed too: {}", path, number,
                                                name.count, file.status().message()));
   }
-  return GgufCheckpoint::parse((*file)->bytes(), part, *file);
+  return GgufCheckpoint::parse(*file);
 }
 
 }  // namespace

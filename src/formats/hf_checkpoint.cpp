@@ -155,4 +155,8 @@ Tensor HfCheckpoint::tensor(const TensorInfo& info) const {
   return {info.name, info.dtype, info.shape, file->bytes().data() + info.offset_bytes, file};
 }
 
+void HfCheckpoint::give_back(std::span<const std::byte> part) const {
+  for (const auto& file : files_) file->give_back(part);
+}
+
 }  // namespace octavo::formats

@@ -26,6 +26,7 @@ class HfCheckpoint final : public Checkpoint {
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   const TensorInfo* find(std::string_view name) const override;
   Tensor tensor(const TensorInfo& info) const override;
+  void give_back(std::span<const std::byte> part) const override;
 
  private:
   HfCheckpoint() = default;

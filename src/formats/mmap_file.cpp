@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "base/format.h"
@@ -34,6 +35,16 @@ Result<std::shared_ptr<const MmapFile>> MmapFile::open(const std::string& path) 
   if (!error.ok()) return error;
   return std::shared_ptr<const MmapFile>(
       new MmapFile(path, static_cast<const std::byte*>(data), size));
+}
+
+void MmapFile::give_back(std::span<const std::byte> part) const {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const auto file = reinterpret_cast<uintptr_t>(data_);
+  if (begin < file || begin + part.size() > file + size_) return;
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (begin + part.size()) / kPage * kPage;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
 MmapFile::~MmapFile() {

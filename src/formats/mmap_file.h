@@ -21,6 +21,10 @@ class MmapFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Lets go of the memory of whole pages within `part`, if that is a part of the file; they are
+  // read again when they are touched.
+  void give_back(std::span<const std::byte> part) const;
+
  private:
   MmapFile(std::string path, const std::byte* data, size_t size)
       : path_(std::move(path)), data_(data), size_(size) {}

@@ -65,7 +65,7 @@ Result<std::shared_ptr<const Checkpoint>> open_checkpoint(const std::string& pat
   const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
                                  file->bytes().size());
   if (!content.starts_with(kGgufMagic)) return unsupported_format(path, content);
-  auto checkpoint = OCTAVO_TRY(GgufCheckpoint::parse(file->bytes(), path, file));
+  auto checkpoint = OCTAVO_TRY(GgufCheckpoint::parse(file));
   return std::shared_ptr<const Checkpoint>(
       OCTAVO_TRY(join_gguf_parts(path, std::move(checkpoint))));
 }

@@ -160,6 +160,7 @@ Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
     return Status(weight.status().code(),
                   format("{}: {}", checkpoint_.path(), weight.status().message()));
   }
+  if (weight->owner != tensor.owner) give_back(tensor);
   return weight;
 }
 
@@ -186,6 +187,11 @@ Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& m
   return weight;
 }
 
+// What was copied is not needed in memory a second time.
+void WeightLoader::give_back(const Tensor& tensor) const {
+  checkpoint_.give_back({tensor.data, static_cast<size_t>(tensor.size_bytes())});
+}
+
 Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows, int64_t cols,
                                          RowOrder order) {
   if (const std::string module = quantized_module(hf_name); !module.empty()) {
@@ -195,9 +201,11 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
     for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
     return pack_quantized(quant::gather_rows(quantized, source_rows));
   }
-  Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
-  if (order.adjacent_pairs && !measures()) tensor = reorder_rows(tensor, order);
-  return pack(tensor);
+  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
+  if (!order.adjacent_pairs || measures()) return pack(tensor);
+  const Tensor reordered = reorder_rows(tensor, order);
+  give_back(tensor);
+  return pack(reordered);
 }
 
 Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,

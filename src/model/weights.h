@@ -102,6 +102,7 @@ class WeightLoader final : private quant::TensorSource {
                                                 int64_t cols);
   Result<ops::Weight> pack(const Tensor& tensor) const;
   Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);
+  void give_back(const Tensor& tensor) const;
   std::string_view why_redundant(std::string_view name) const;
 
   const formats::Checkpoint& checkpoint_;

@@ -13,6 +13,8 @@ namespace octavo::ops {
 
 enum class PackedLayout : uint8_t {
   kRowMajor,  // as in the file: `rows` rows, each a run of values or blocks; no gaps
+  kLanes8,    // of the CPU backend: 8 or 16 rows beside one another (backends/cpu/pack_lanes.h)
+  kLanes16,
 };
 
 // Which numbers a quantised product's input may hold.
@@ -53,7 +55,7 @@ struct Weight {
   int64_t size_bytes() const {
     return rows * (row_bytes() + scales_per_row() * static_cast<int64_t>(sizeof(float)));
   }
-  const std::byte* row(int64_t i) const { return data + i * row_bytes(); }
+  const std::byte* row(int64_t i) const { return data + i * row_bytes(); }  // of kRowMajor
   int64_t scales_per_row() const {
     return scale_block == 0 ? 0 : (cols + scale_block - 1) / scale_block;
   }

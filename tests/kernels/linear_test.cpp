@@ -2,6 +2,9 @@
 // (tight: only the order of sums differs) and as they were (loose).
 #include <gtest/gtest.h>
 
+#include "backends/cpu/device_cpu.h"
+#include "backends/cpu/linear_panels.h"
+#include "backends/cpu/pack_lanes.h"
 #include "kernel_test_util.h"
 #include "ops/decode_row.h"
 #include "tensor/float16.h"
@@ -234,6 +237,50 @@ TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
       EXPECT_FALSE(std::isfinite(out.at(1, n))) << bad;
       EXPECT_TRUE(std::isfinite(out.at(2, n)));
     }
+  }
+}
+
+TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
+  const int lanes = GetParam().kernel->packed_lanes;
+  if (lanes == 0 ||
+      backends::cpu::quantized_index(GetParam().dtype) >= backends::cpu::kNumUnpackedTypes) {
+    GTEST_SKIP() << "reads rows only";
+  }
+  Rng rng(6);
+  for (const int64_t cols : widths()) {
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 141}) {
+      const int64_t outputs = random_int(rng, 1, 90);
+      const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
+      const auto packed =
+          backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "the weight");
+      ASSERT_TRUE(packed.ok());
+      const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
+      PaddedMat expected(rows, outputs);
+      PaddedMat out(rows, outputs, 7);
+      Context context(2, rows, cols);
+      run(context, {expected, x, &w});
+      run(context, {out, x, &*packed});
+      ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
+      ASSERT_TRUE(same_bits(expected, out)) << rows << " x " << cols << " x " << outputs;
+    }
+  }
+}
+
+TEST_P(LinearKernel, RowsOfPackedWeightsCanBeHadBack) {
+  const int lanes = GetParam().kernel->packed_lanes;
+  if (lanes == 0) GTEST_SKIP() << "reads rows only";
+  Rng rng(7);
+  const int64_t cols = whole_blocks(600);
+  const ops::Weight w = random_weight(rng, GetParam().dtype, 37, cols);
+  const auto packed = backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "w");
+  ASSERT_TRUE(packed.ok());
+  const DTypeTraits& traits = dtype_traits(w.dtype);
+  std::vector<std::byte> row(w.row_bytes());
+  for (int64_t n = 0; n < w.rows; ++n) {
+    for (int64_t b = 0; b < cols / traits.block_size; ++b) {
+      backends::cpu::copy_packed_block(row.data() + b * traits.block_bytes, *packed, n, b);
+    }
+    ASSERT_EQ(std::memcmp(row.data(), w.row(n), row.size()), 0) << n;
   }
 }
 

@@ -91,8 +91,8 @@ template <typename Block>
 void unpack_quantized(float* dst, const void* const* rows, int64_t count) {
   for (int64_t b = 0; b < count / (ops::kBlockValues * kSubBlocks<Block>); ++b) {
     for (int lane = 0; lane < kPanel; lane += kLanes) {
-      LaneFile<Block> file;
-      file.load(rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      LaneFile<Block, RowSource> file;
+      file.load({rows + lane, b * static_cast<int64_t>(sizeof(Block))});
       for (int s = 0; s < kSubBlocks<Block>; ++s) {
         const int64_t first = (b * kSubBlocks<Block> + s) * ops::kBlockValues;
         store_values<Block>(dst + first * kPanel + lane, file.block(s));

@@ -123,7 +123,7 @@ OCTAVO_INLINE void add_products(Vec (&sums)[kRows], const LaneBlock<kParts<Block
   }
 }
 
-template <typename Block, int kRows>
+template <typename Block, typename Source, int kRows>
 void multiply_few_rows(const Int8Multiply& a, const Int8Weights& w) {
   constexpr int64_t kBytes = kLanes * sizeof(Block);
   const int64_t file_blocks = w.blocks / kSubBlocks<Block>;
@@ -132,8 +132,8 @@ void multiply_few_rows(const Int8Multiply& a, const Int8Weights& w) {
     for (int r = 0; r < kRows; ++r) sums[r] = set1(0);
     for (int64_t b = 0; b < file_blocks; ++b) {
       prefetch(w.next, (lane / kLanes * file_blocks + b) * kBytes, kBytes);
-      LaneFile<Block> file;
-      file.load(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      LaneFile<Block, Source> file;
+      file.load(Source::at(w, lane, b));
       for (int s = 0; s < kSubBlocks<Block>; ++s) {
         const QuantizedBlock* x = a.x + b * kSubBlocks<Block> + s;
         add_products<Block, kRows>(sums, file.block(s), x, a.x_stride);
@@ -146,8 +146,10 @@ void multiply_few_rows(const Int8Multiply& a, const Int8Weights& w) {
 template <typename Block, int kRows = kFewRows>
 void multiply_few(const Int8Multiply& a, const Int8Weights& w) {
   if constexpr (kRows > 0) {
-    if (a.rows == kRows) {
-      multiply_few_rows<Block, kRows>(a, w);
+    if (a.rows == kRows && w.rows != nullptr) {
+      multiply_few_rows<Block, FileSource<Block>, kRows>(a, w);
+    } else if (a.rows == kRows) {
+      multiply_few_rows<Block, PackedSource<Block>, kRows>(a, w);
     } else {
       multiply_few<Block, kRows - 1>(a, w);
     }
@@ -168,6 +170,7 @@ constexpr Int8Kernel kernel() {
 
 const Int8Kernels kInt8Avx512Vnni = {
     kPanel,
+    kLanes,
     kFewRows,
     quantize,
     {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),

@@ -27,6 +27,51 @@ OCTAVO_INLINE void set_sum(QuantizedBlock& block, int part, int32_t sum, int zer
   block.corrections[part] = -zero * sum;
 }
 
+// kLanes rows that pack_lanes brought together: of every block first the bytes before the words of
+// all rows, then word by word, then the bytes after the words.
+template <typename Block>
+struct PackedSource {
+  static constexpr int64_t kSize = sizeof(Block);
+  static constexpr int64_t kLead = packed_lead(kSize);
+  static constexpr int64_t kWords = (kSize - kLead) / 4;
+
+  const char* block;
+
+  // Block `b` of the file of the rows from `lane` on.
+  static OCTAVO_INLINE PackedSource at(const Int8Weights& w, int lane, int64_t b) {
+    return {static_cast<const char*>(w.packed) + lane / kLanes * w.lane_stride + b * kLanes * kSize};
+  }
+
+  OCTAVO_INLINE IntVec word(int64_t i) const {
+    const char* p = block + (kLead + 4 * i) * kLanes;
+    return i < kWords ? load_int(p) : load_halves(p);
+  }
+
+  OCTAVO_INLINE void words(IntVec (&out)[4], int64_t at) const {
+    if (at < kLead) {  // the only one that is asked for
+      out[0] = kLead == 1 ? load_bytes(block) : load_halves(block);
+      out[1] = out[2] = out[3] = set1_int(0);
+      return;
+    }
+    const int64_t first = (at - kLead) / 4;
+    if ((at - kLead) % 4 == 0) {
+      for (int i = 0; i < 4; ++i) out[i] = first + i < kWords ? word(first + i) : set1_int(0);
+      return;
+    }
+    for (int i = 0; i < 4; ++i) {  // from the middle of a word
+      out[i] = add_int(shift_right<16>(word(first + i)), shift_left<16>(word(first + i + 1)));
+    }
+  }
+};
+
+// Rows as they lie in the file.
+template <typename Block>
+struct FileSource : RowSource {
+  static OCTAVO_INLINE FileSource at(const Int8Weights& w, int lane, int64_t b) {
+    return {{w.rows + lane, b * static_cast<int64_t>(sizeof(Block))}};
+  }
+};
+
 // The rows of a panel lie apart, which hardware does not prefetch well; together they are one
 // contiguous range, and so are those of the next. While a panel is read, the same part of the next
 // one is fetched: that made reading from memory two to three times as fast.
@@ -36,16 +81,15 @@ OCTAVO_INLINE void prefetch(const void* next, int64_t begin, int64_t bytes) {
   }
 }
 
-// kFlip changes the codes' bits on their way into the panel.
-template <typename Block, int32_t kFlip = 0>
-void unpack(void* panel, const Int8Weights& w) {
+template <typename Block, typename Source, int32_t kFlip>
+OCTAVO_INLINE void unpack_from(void* panel, const Int8Weights& w) {
   constexpr int64_t kBytes = kPanel * sizeof(Block);
   auto* out = static_cast<PanelBlock<kParts<Block>>*>(panel);
   for (int64_t b = 0; b < w.blocks / kSubBlocks<Block>; ++b) {
     prefetch(w.next, b * kBytes, kBytes);
     for (int lane = 0; lane < kPanel; lane += kLanes) {
-      LaneFile<Block> file;
-      file.load(w.rows + lane, b * static_cast<int64_t>(sizeof(Block)));
+      LaneFile<Block, Source> file;
+      file.load(Source::at(w, lane, b));
       for (int s = 0; s < kSubBlocks<Block>; ++s) {
         const auto in = file.block(s);
         auto& to = out[b * kSubBlocks<Block> + s];
@@ -59,6 +103,16 @@ void unpack(void* panel, const Int8Weights& w) {
         }
       }
     }
+  }
+}
+
+// kFlip changes the codes' bits on their way into the panel.
+template <typename Block, int32_t kFlip = 0>
+void unpack(void* panel, const Int8Weights& w) {
+  if (w.rows != nullptr) {
+    unpack_from<Block, FileSource<Block>, kFlip>(panel, w);
+  } else {
+    unpack_from<Block, PackedSource<Block>, kFlip>(panel, w);
   }
 }
 

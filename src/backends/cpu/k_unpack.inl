@@ -33,22 +33,23 @@ OCTAVO_INLINE Vec byte_as_float(IntVec words, int byte) {
   return to_float(and_int(shift_right(words, 8 * byte), set1_int(255)));
 }
 
-// dst[i] = the 32-bit word i at `offset`, a multiple of four of them.
-OCTAVO_INLINE void load_words(IntVec* dst, int count, const void* const* rows, int64_t offset) {
+// dst[i] = the 32-bit word i at byte `at`, a multiple of four of them.
+template <typename Source>
+OCTAVO_INLINE void load_words(IntVec* dst, int count, const Source& source, int64_t at) {
   for (int i = 0; i < count; i += 4) {
     IntVec words[4];
-    load_transposed(words, rows, offset + 4 * i);
+    source.words(words, at + 4 * i);
     for (int j = 0; j < 4; ++j) dst[i + j] = words[j];
   }
 }
 
 // 16 bytes may be loaded as long as they end within the block.
-OCTAVO_INLINE void load_scales(KScales<ops::BlockQ2_K>& out, const void* const* rows,
-                               int64_t offset) {
+template <typename Source>
+OCTAVO_INLINE void load_scales(KScales<ops::BlockQ2_K>& out, const Source& source) {
   IntVec scales[4];
   IntVec tail[4];
-  load_transposed(scales, rows, offset);
-  load_transposed(tail, rows, offset + static_cast<int64_t>(sizeof(ops::BlockQ2_K)) - 16);
+  source.words(scales, 0);
+  source.words(tail, static_cast<int64_t>(sizeof(ops::BlockQ2_K)) - 16);
   const Vec d = half_to_float(tail[3]);
   const Vec dmin = half_to_float(shift_right<16>(tail[3]));
   for (int k = 0; k < 16; ++k) {
@@ -57,11 +58,11 @@ OCTAVO_INLINE void load_scales(KScales<ops::BlockQ2_K>& out, const void* const* 
   }
 }
 
-OCTAVO_INLINE void load_scales(KScales<ops::BlockQ3_K>& out, const void* const* rows,
-                               int64_t offset) {
+template <typename Source>
+OCTAVO_INLINE void load_scales(KScales<ops::BlockQ3_K>& out, const Source& source) {
   // Two bytes of codes, twelve of scales, the scale of the block.
   IntVec tail[4];
-  load_transposed(tail, rows, offset + static_cast<int64_t>(sizeof(ops::BlockQ3_K)) - 16);
+  source.words(tail, static_cast<int64_t>(sizeof(ops::BlockQ3_K)) - 16);
   IntVec bytes[3];
   for (int i = 0; i < 3; ++i) {
     bytes[i] = add_int(shift_right<16>(tail[i]), shift_left<16>(tail[i + 1]));
@@ -78,11 +79,11 @@ OCTAVO_INLINE void load_scales(KScales<ops::BlockQ3_K>& out, const void* const* 
   }
 }
 
-template <typename Block>
-OCTAVO_INLINE void load_scales(KScales<Block>& out, const void* const* rows, int64_t offset) {
+template <typename Block, typename Source>
+OCTAVO_INLINE void load_scales(KScales<Block>& out, const Source& source) {
   static_assert(offsetof(Block, scales) == 4);  // Q4_K and Q5_K
   IntVec head[4];
-  load_transposed(head, rows, offset);
+  source.words(head, 0);
   const Vec d = half_to_float(head[0]);
   const Vec dmin = half_to_float(shift_right<16>(head[0]));
   const IntVec scales[2] = {
@@ -99,12 +100,12 @@ OCTAVO_INLINE void load_scales(KScales<Block>& out, const void* const* rows, int
   }
 }
 
-OCTAVO_INLINE void load_scales(KScales<ops::BlockQ6_K>& out, const void* const* rows,
-                               int64_t offset) {
+template <typename Source>
+OCTAVO_INLINE void load_scales(KScales<ops::BlockQ6_K>& out, const Source& source) {
   IntVec scales[4];
   IntVec tail[4];
-  load_transposed(scales, rows, offset + static_cast<int64_t>(offsetof(ops::BlockQ6_K, scales)));
-  load_transposed(tail, rows, offset + static_cast<int64_t>(sizeof(ops::BlockQ6_K)) - 16);
+  source.words(scales, static_cast<int64_t>(offsetof(ops::BlockQ6_K, scales)));
+  source.words(tail, static_cast<int64_t>(sizeof(ops::BlockQ6_K)) - 16);
   const Vec d = half_to_float(shift_right<16>(tail[3]));
   for (int k = 0; k < 16; ++k) {
     out.d[k] = d * (byte_as_float(biased(scales[k / 4]), k % 4) - set1(128));
@@ -117,8 +118,8 @@ concept KBlock = requires(Block b) { b.low; };
 template <typename Block>
 constexpr bool kHasHighBits = requires(Block b) { b.high; };
 
-template <KBlock Block>
-struct LaneFile<Block> {
+template <KBlock Block, typename Source>
+struct LaneFile<Block, Source> {
   static constexpr int kLowWords = sizeof(Block::low) / 4;
   static constexpr int kMaxHighWords = 16;
 
@@ -126,14 +127,14 @@ struct LaneFile<Block> {
   IntVec high[kMaxHighWords];  // written and read only for types that have high bits
   KScales<Block> scales;
 
-  OCTAVO_INLINE void load(const void* const* rows, int64_t offset) {
-    load_words(low, kLowWords, rows, offset + static_cast<int64_t>(offsetof(Block, low)));
+  OCTAVO_INLINE void load(const Source& source) {
+    load_words(low, kLowWords, source, static_cast<int64_t>(offsetof(Block, low)));
     if constexpr (kHasHighBits<Block>) {
       static_assert(sizeof(Block::high) / 4 <= kMaxHighWords);
-      load_words(high, sizeof(Block::high) / 4, rows,
-                 offset + static_cast<int64_t>(offsetof(Block, high)));
+      load_words(high, sizeof(Block::high) / 4, source,
+                 static_cast<int64_t>(offsetof(Block, high)));
     }
-    load_scales(scales, rows, offset);
+    load_scales(scales, source);
   }
 
   OCTAVO_INLINE LaneBlock<kParts<Block>> block(int s) const {
@@ -160,16 +161,16 @@ struct LaneFile<Block> {
   }
 };
 
-template <>
-struct LaneFile<ops::BlockIQ4_XS> : LanePlace {
+template <typename Source>
+struct LaneFile<ops::BlockIQ4_XS, Source> : LanePlace<Source> {
   IntVec scales_low;
   IntVec scales_high;
   Vec d;
 
-  OCTAVO_INLINE void load(const void* const* file_rows, int64_t file_offset) {
-    LanePlace::load(file_rows, file_offset);
+  OCTAVO_INLINE void load(const Source& from) {
+    this->source = from;
     IntVec head[4];
-    load_head(head);
+    from.words(head, 0);
     d = half_to_float(head[0]);
     scales_high = shift_right<16>(head[0]);
     scales_low = head[1];
@@ -181,23 +182,23 @@ struct LaneFile<ops::BlockIQ4_XS> : LanePlace {
     const IntVec high_scale = and_int(shift_right(scales_high, 2 * s), set1_int(3));
     out.d[0] = d * (to_float(add_int(low_scale, shift_left<4>(high_scale))) - set1(32));
     out.m[0] = set1(0);
-    unpack_nibbles(out.codes, rows, offset + 8 + 16 * s);
+    unpack_nibbles(out.codes, this->source, 8 + 16 * s);
     for (IntVec& codes : out.codes) codes = biased(look_up(ops::kIQ4Levels, codes));
     return out;
   }
 };
 
 // Rows that have been unpacked, but not brought into lanes.
-template <>
-struct LaneFile<ops::KValues> : LanePlace {
+template <typename Source>
+struct LaneFile<ops::KValues, Source> : LanePlace<Source> {
   OCTAVO_INLINE LaneBlock<2> block(int s) const {
     LaneBlock<2> out;
-    load_words(out.codes, kGroups, rows, offset + ops::kBlockValues * s);
+    load_words(out.codes, kGroups, this->source, ops::kBlockValues * s);
     for (IntVec& codes : out.codes) codes = biased(codes);
     // Four scales, of which two are those of this sub-block.
     IntVec scales[4];
     const auto at = static_cast<int64_t>(offsetof(ops::KValues, d));
-    load_transposed(scales, rows, offset + at + 16 * (s / 2));
+    this->source.words(scales, at + 16 * (s / 2));
     for (int p = 0; p < 2; ++p) {
       out.d[p] = from_bits(scales[2 * (s % 2) + p]);
       out.m[p] = set1(0);

@@ -22,6 +22,10 @@ void unpack_rows(const void* (&rows)[kMaxPanel], int panel, ops::KValues* dst, i
   }
 }
 
+const void* const* rows_of(const PanelTask& task) {
+  return task.packed == nullptr ? task.weights : nullptr;
+}
+
 }  // namespace
 
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
@@ -46,12 +50,13 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
   const int64_t most = chunk_blocks(kernel.parts) / sub_blocks;
   const int64_t num_chunks = (file_blocks + most - 1) / most;
   const int64_t chunk = (file_blocks + num_chunks - 1) / num_chunks;  // in blocks of the file
+  const int64_t lane_stride = kernels.lanes * a.w->row_bytes();
   for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
     const QuantizedBlock* rows = x + task.row * blocks;
     Int8Multiply product = {task.out,      task.out_stride, rows,   blocks,
                             task.num_rows, nullptr,         blocks, false};
     if (by_kernel && task.num_rows <= kernels.few_rows) {
-      kernel.multiply_few(product, {task.weights, blocks, task.next});
+      kernel.multiply_few(product, {rows_of(task), blocks, task.next, task.packed, lane_stride});
       return;
     }
     auto* panel = arena.take<std::byte>(chunk * sub_blocks * kernel.panel_block_bytes);
@@ -61,7 +66,7 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
       const int64_t count = std::min(chunk, file_blocks - begin);
       const int64_t begin_bytes = begin * traits.block_bytes;
       const void* weights[kMaxPanel];
-      for (int r = 0; r < kernels.panel; ++r) {
+      for (int r = 0; r < kernels.panel && task.packed == nullptr; ++r) {
         weights[r] = static_cast<const std::byte*>(task.weights[r]) + begin_bytes;
       }
       const std::byte* next =
@@ -73,7 +78,10 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
       product.blocks = count * sub_blocks;
       product.x = rows + begin * sub_blocks;
       product.accumulate = begin > 0;
-      kernel.unpack(panel, {weights, product.blocks, next});
+      const std::byte* packed =
+          task.packed == nullptr ? nullptr : task.packed + begin_bytes * kernels.lanes;
+      kernel.unpack(panel, {packed == nullptr ? weights : nullptr, product.blocks, next, packed,
+                            lane_stride});
       kernel.multiply(product);
     }
   });

@@ -31,8 +31,9 @@ inline int quantized_index(DType dtype) {
 
 // One panel's work: rows [row, row + num_rows) of x times weight rows of `weights`, into out.
 struct PanelTask {
-  const void* weights[kMaxPanel];  // first byte of each weight row
+  const void* weights[kMaxPanel];  // first byte of each weight row, unless they are packed
   int64_t weight_rows[kMaxPanel];  // which rows these are
+  const std::byte* packed;         // of packed weights: the panel's first byte; else null
   const std::byte* next;           // of the panel that this thread computes next, or null
   int64_t row;
   int64_t num_rows;
@@ -73,11 +74,13 @@ void for_each_panel(ops::ExecContext& ctx, const ops::LinearArgs& a, int panel, 
         const int64_t first = p * panel;
         const int64_t width = std::min<int64_t>(panel, a.w->rows - first);
         PanelTask task;
-        for (int i = 0; i < panel; ++i) {
+        const bool packed = a.w->layout != ops::PackedLayout::kRowMajor;
+        task.packed = packed ? a.w->row(first) : nullptr;  // panels lie as rows do
+        for (int i = 0; i < panel && !packed; ++i) {
           task.weight_rows[i] = first + std::min<int64_t>(i, width - 1);
           task.weights[i] = a.w->row(task.weight_rows[i]);
         }
-        task.next = p + 1 < end ? a.w->row(first + panel) : nullptr;
+        task.next = p + 1 < end && !packed ? a.w->row(first + panel) : nullptr;
         task.row = row;
         task.num_rows = std::min(kRowBlock, a.x.rows - row);
         float* const out = a.out.row<float>(row) + first;

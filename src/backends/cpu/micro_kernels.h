@@ -89,13 +89,22 @@ struct Int8Multiply {
   bool accumulate;  // go on from the sums in `out`
 };
 
-// The weights of a panel as they lie in the file. `next`, if not null, is as much memory again that
-// will be wanted soon.
+// The weights of a panel: rows as they lie in the file, or `lanes` rows at a time as pack_lanes
+// brings them beside one another. `next`, if not null, is as much memory again that will be wanted
+// soon.
 struct Int8Weights {
-  const void* const* rows;
-  int64_t blocks;  // of 32 values; whole blocks of the file
+  const void* const* rows;  // null: packed
+  int64_t blocks;           // of 32 values; whole blocks of the file
   const void* next;
+  const void* packed;   // the blocks of the first `lanes` rows
+  int64_t lane_stride;  // bytes from there to those of the next `lanes` rows
 };
+
+// Of a packed block's bytes those before its 32-bit words: small blocks begin with their scale,
+// large ones end with it.
+constexpr int64_t packed_lead(int64_t block_bytes) {
+  return block_bytes < 64 ? block_bytes % 4 : 0;
+}
 
 // One block type. Weight codes are kept with an offset, code = value + zero, where the instruction
 // wants unsigned operands.
@@ -111,6 +120,7 @@ struct Int8Kernel {
 
 struct Int8Kernels {
   int panel;
+  int lanes;     // rows that lie beside one another when packed; 0: reads rows only
   int few_rows;  // 0: multiply_few is null
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel);
   Int8Kernel by_type[kNumUnpackedTypes];

@@ -73,8 +73,19 @@ struct LaneBlock {
   Vec m[kNumParts];  // zero for types that have no minimum
 };
 
-// A block of the file of kLanes rows is a LaneFile<Block>: after load(), block(s) gives its s-th 32
-// values.
+// Where a block of the file of kLanes rows is read from: rows that lie apart. int8_unpack.inl has
+// another, for rows that were packed. words() gives the four 32-bit words at byte `at` of the block.
+struct RowSource {
+  const void* const* rows;
+  int64_t offset;
+
+  OCTAVO_INLINE void words(IntVec (&out)[4], int64_t at) const {
+    load_transposed(out, rows, offset + at);
+  }
+};
+
+// A block of the file of kLanes rows is a LaneFile<Block, Source>: after load(), block(s) gives its
+// s-th 32 values.
 
 OCTAVO_INLINE IntVec nibbles(IntVec v) {
   return and_int(v, set1_int(0x0F0F0F0F));
@@ -86,10 +97,10 @@ OCTAVO_INLINE IntVec biased(IntVec v) {
 }
 
 // 16 bytes of nibbles to codes: the low ones are values 0..15, the high ones 16..31.
-OCTAVO_INLINE void unpack_nibbles(IntVec (&codes)[kGroups], const void* const* rows,
-                                  int64_t offset) {
+template <typename Source>
+OCTAVO_INLINE void unpack_nibbles(IntVec (&codes)[kGroups], const Source& source, int64_t at) {
   IntVec words[4];
-  load_transposed(words, rows, offset);
+  source.words(words, at);
   for (int g = 0; g < 4; ++g) {
     codes[g] = nibbles(words[g]);
     codes[g + 4] = nibbles(shift_right<4>(words[g]));
@@ -117,32 +128,27 @@ OCTAVO_INLINE IntVec fifth_bits(IntVec high, int group) {
 #endif
 }
 
-// Where a file block of kLanes rows lies: all that types of 32 values need.
+// All that types of 32 values need to know of a block.
+template <typename Source>
 struct LanePlace {
-  const void* const* rows;
-  int64_t offset;
+  Source source;
 
-  OCTAVO_INLINE void load(const void* const* file_rows, int64_t file_offset) {
-    rows = file_rows;
-    offset = file_offset;
-  }
-  // The first 16 bytes.
-  OCTAVO_INLINE void load_head(IntVec (&words)[4]) const { load_transposed(words, rows, offset); }
+  OCTAVO_INLINE void load(const Source& from) { source = from; }
 };
 
 // Q4_0 to Q5_1: the scale is the first half of the first word, a minimum the second.
-template <typename Block>
-struct LaneFile : LanePlace {
+template <typename Block, typename Source>
+struct LaneFile : LanePlace<Source> {
   OCTAVO_INLINE LaneBlock<1> block(int) const {
     LaneBlock<1> out;
     IntVec head[4];
-    load_head(head);
+    this->source.words(head, 0);
     out.d[0] = half_to_float(head[0]);
     out.m[0] = kFormat<Block>.has_min ? half_to_float(shift_right<16>(head[0])) : set1(0);
-    unpack_nibbles(out.codes, rows, offset + static_cast<int64_t>(offsetof(Block, qs)));
+    unpack_nibbles(out.codes, this->source, static_cast<int64_t>(offsetof(Block, qs)));
     if constexpr (kFormat<Block>.bits == 5) {
       IntVec high[4];
-      load_transposed(high, rows, offset + static_cast<int64_t>(offsetof(Block, qh)));
+      this->source.words(high, static_cast<int64_t>(offsetof(Block, qh)));
       for (int g = 0; g < kGroups; ++g) {
         out.codes[g] = add_int(out.codes[g], fifth_bits(high[0], g));
       }
@@ -151,47 +157,47 @@ struct LaneFile : LanePlace {
   }
 };
 
-template <>
-struct LaneFile<ops::BlockQ8_0> : LanePlace {
+template <typename Source>
+struct LaneFile<ops::BlockQ8_0, Source> : LanePlace<Source> {
   OCTAVO_INLINE LaneBlock<1> block(int) const {
     LaneBlock<1> out;
     IntVec words[4];
-    load_head(words);
+    this->source.words(words, 0);
     out.d[0] = half_to_float(words[0]);
     out.m[0] = set1(0);
     for (int half = 0; half < 2; ++half) {
-      load_transposed(words, rows, offset + 2 + 16 * half);
+      this->source.words(words, 2 + 16 * half);
       for (int g = 0; g < 4; ++g) out.codes[4 * half + g] = biased(words[g]);
     }
     return out;
   }
 };
 
-template <>
-struct LaneFile<ops::BlockIQ4_NL> : LanePlace {
+template <typename Source>
+struct LaneFile<ops::BlockIQ4_NL, Source> : LanePlace<Source> {
   OCTAVO_INLINE LaneBlock<1> block(int) const {
     LaneBlock<1> out;
     IntVec head[4];
-    load_head(head);
+    this->source.words(head, 0);
     out.d[0] = half_to_float(head[0]);
     out.m[0] = set1(0);
-    unpack_nibbles(out.codes, rows, offset + 2);
+    unpack_nibbles(out.codes, this->source, 2);
     for (IntVec& codes : out.codes) codes = biased(look_up(ops::kIQ4Levels, codes));
     return out;
   }
 };
 
-template <>
-struct LaneFile<ops::BlockMXFP4> : LanePlace {
+template <typename Source>
+struct LaneFile<ops::BlockMXFP4, Source> : LanePlace<Source> {
   OCTAVO_INLINE LaneBlock<1> block(int) const {
     LaneBlock<1> out;
     IntVec head[4];
-    load_head(head);
+    this->source.words(head, 0);
     // 2^(e - 128), the half of a float with the exponent e; e = 0 is a subnormal.
     const Vec power = from_bits(shift_left<23>(and_int(head[0], set1_int(255))));
     out.d[0] = max(power, set1(0x1p-127f)) * set1(0.5f);
     out.m[0] = set1(0);
-    unpack_nibbles(out.codes, rows, offset + 1);
+    unpack_nibbles(out.codes, this->source, 1);
     for (IntVec& codes : out.codes) codes = biased(look_up(ops::kMXFP4Levels, codes));
     return out;
   }

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "backends/cpu/for_rows.h"
+#include "backends/cpu/pack_lanes.h"
+#include "base/check.h"
 #include "ops/decode_row.h"
 #include "tensor/float16.h"
 
@@ -41,13 +43,28 @@ void store_row(void* cache, DType dtype, int64_t index, const float* src, int64_
   }
 }
 
+void decode_table_row(const ops::Weight& table, int64_t row, ops::DecodeRowFn decode, float* out) {
+  if (table.layout == ops::PackedLayout::kRowMajor) {
+    decode(table.row(row), out, table.cols);
+    return;
+  }
+  constexpr int64_t kMostBlockBytes = 512;
+  std::byte block[kMostBlockBytes];
+  const DTypeTraits& traits = dtype_traits(table.dtype);
+  OCTAVO_DCHECK(traits.block_bytes <= kMostBlockBytes);
+  for (int64_t b = 0; b < table.cols / traits.block_size; ++b, out += traits.block_size) {
+    copy_packed_block(block, table, row, b);
+    decode(block, out, traits.block_size);
+  }
+}
+
 }  // namespace
 
 void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   const ops::DecodeRowFn decode = ops::decode_row_fn(a.table->dtype);
   for_rows(ctx, a.out.rows, a.out.cols, [&](int64_t t) {
     float* out = a.out.row<float>(t);
-    decode(a.table->row(a.token_ids[t]), out, a.table->cols);
+    decode_table_row(*a.table, a.token_ids[t], decode, out);
     for (int64_t i = 0; a.scale != 1 && i < a.out.cols; ++i) out[i] *= a.scale;
   });
 }

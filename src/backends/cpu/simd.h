@@ -83,9 +83,18 @@ OCTAVO_INLINE Vec half_to_float(IntVec v) {
 OCTAVO_INLINE Vec load_f16(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
+OCTAVO_INLINE IntVec load_int(const void* p) {
+  return _mm512_loadu_si512(p);
+}
+// Unsigned, one to a lane.
+OCTAVO_INLINE IntVec load_halves(const void* p) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+OCTAVO_INLINE IntVec load_bytes(const void* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
 OCTAVO_INLINE Vec load_bf16(const void* p) {
-  const IntVec words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-  return from_bits(shift_left<16>(words));
+  return from_bits(shift_left<16>(load_halves(p)));
 }
 
 // out[i] = 32-bit word i of the 16 bytes at rows[0..kLanes) + offset, row r in lane r.
@@ -179,9 +188,17 @@ OCTAVO_INLINE Vec half_to_float(IntVec v) {
 OCTAVO_INLINE Vec load_f16(const void* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
+OCTAVO_INLINE IntVec load_int(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+OCTAVO_INLINE IntVec load_halves(const void* p) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+OCTAVO_INLINE IntVec load_bytes(const void* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
 OCTAVO_INLINE Vec load_bf16(const void* p) {
-  const IntVec words = _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
-  return from_bits(shift_left<16>(words));
+  return from_bits(shift_left<16>(load_halves(p)));
 }
 
 OCTAVO_INLINE void load_transposed(IntVec (&out)[4], const void* const* rows, int64_t offset) {
@@ -279,16 +296,16 @@ OCTAVO_INLINE Vec half_to_float(IntVec v) {
   const IntVec bits = reinterpret_cast<IntVec>(scaled) | (special & 0x7F800000);
   return from_bits(bits | (v & 0x8000) << 16);
 }
-OCTAVO_INLINE IntVec load_words16(const void* p) {
+OCTAVO_INLINE IntVec load_halves(const void* p) {
   uint16_t words[4];
   memcpy(words, p, sizeof(words));
   return IntVec{words[0], words[1], words[2], words[3]};
 }
 OCTAVO_INLINE Vec load_f16(const void* p) {
-  return half_to_float(load_words16(p));
+  return half_to_float(load_halves(p));
 }
 OCTAVO_INLINE Vec load_bf16(const void* p) {
-  return from_bits(shift_left<16>(load_words16(p)));
+  return from_bits(shift_left<16>(load_halves(p)));
 }
 
 OCTAVO_INLINE void load_transposed(IntVec (&out)[4], const void* const* rows, int64_t offset) {

@@ -60,9 +60,9 @@ constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
 const Kernel kTable[] = {
     {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
-    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>},
-    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni",
-     int8<kInt8Avx512Vnni>},
+    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>, 8},
+    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>,
+     16},
     {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx512, true, "float_avx512", float32<kFloatAvx512>},

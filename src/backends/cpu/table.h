@@ -34,6 +34,7 @@ struct Kernel {
   bool batch_invariant;   // the determinism that ops.h asks for
   std::string_view name;
   KernelFn fn;
+  int packed_lanes = 0;  // linear: rows that it reads beside one another where they can be packed
 };
 
 std::span<const Kernel> kernel_table();
