@@ -63,7 +63,8 @@ def flash_attention_3():
 
 
 def cumulative(lengths):
-    return torch.tensor([0, *lengths], dtype=torch.int32, device="cuda").cumsum(0, dtype=torch.int32)
+    sums = torch.tensor([0, *lengths], device="cuda").cumsum(0)
+    return sums.to(torch.int32)
 
 
 def random(*shape):

@@ -46,7 +46,7 @@ Status check_shapes(const PrefillArgs& args) {
 }
 
 bool takes_portable(const PrefillArgs& args) {
-  return args.portable || args.kv_dtype != DType::kBF16 || !is_hopper();
+  return args.portable || !is_hopper();
 }
 
 PrefillTiles tiles_of(const PrefillArgs& args) {

@@ -11,10 +11,12 @@
 
 namespace octavo::backends::cuda {
 
-// A bfloat16 tensor of four dimensions, innermost first, and the box that one copy brings: its
-// innermost dimension is 64 elements, swizzled by 128 bytes (tile/swizzle.h).
+// A tensor of four dimensions, innermost first, and the box that one copy brings. Of bfloat16 the
+// box's innermost dimension is 64 elements, swizzled by 128 bytes (tile/swizzle.h); of bytes it
+// lies in shared memory as it is.
 struct TensorMapShape {
   const void* data = nullptr;                  // 16-byte aligned
+  bool bytes = false;                          // else bfloat16
   std::array<uint64_t, 4> sizes = {};          // elements; 1 where there is nothing
   std::array<uint64_t, 3> strides_bytes = {};  // of dimensions 1..3, multiples of 16
   std::array<uint32_t, 4> box = {};            // elements, at most 256 each

@@ -61,10 +61,11 @@ __global__ void product_kernel(float* out, const __nv_bfloat16* a, int box_rows,
 #pragma unroll
   for (int step = 0; step < kK / 16; ++step) {
     if constexpr (kMnMajor) {
-      wgmma_pv(d, pairs + 4 * step, mn_major_descriptor(tile_b + mn_major_step(step), kK), true);
+      wgmma_pv_bf16(d, pairs + 4 * step, mn_major_descriptor(tile_b + mn_major_step(step), kK),
+                    true);
     } else {
-      wgmma_qk(d, k_major_descriptor(tile_a + k_major_step(64, step)),
-               k_major_descriptor(tile_b + k_major_step(kN, step)), step > 0);
+      wgmma_qk_bf16(d, k_major_descriptor(tile_a + k_major_step(64, step)),
+                    k_major_descriptor(tile_b + k_major_step(kN, step)), step > 0);
     }
   }
   wgmma_commit();

@@ -90,32 +90,37 @@ __device__ inline void wgmma_m64n8k16_bf16(float (&d)[4], const uint32_t (&a)[4]
 // wgmma_qk: d = a · bᵀ (+ d where `accumulate`), both operands K-major in shared memory.
 // wgmma_pv: the same with a, [64, 16], in registers and b MN-major, so that d = a · b for a b that
 // is stored with K along its rows.
-// d: the thread's kN / 2 values of [64, kN] float; a: its 4 pairs of bfloat16; kN is chosen by d.
-#define OCTAVO_WGMMA(n, regs, r0, r1, r2, r3, r4, r5)                                             \
-  __device__ inline void wgmma_qk(float(&d)[regs], uint64_t a, uint64_t b, bool accumulate) {     \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #r2                                         \
-                 ", 0;\n"                                                                         \
-                 "wgmma.mma_async.sync.aligned.m64n" #n                                           \
-                 "k16.f32.bf16.bf16 {" OCTAVO_REGISTERS_##regs "}, %" #r0 ", %" #r1               \
-                                                               ", p, 1, 1, 0, 0;\n}\n"            \
-                 : OCTAVO_ACCUMULATORS_##regs                                                     \
-                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                            \
-  }                                                                                               \
-  __device__ inline void wgmma_pv(float(&d)[regs], const uint32_t* a, uint64_t b,                 \
-                                  bool accumulate) {                                              \
-    asm volatile(                                                                                 \
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %" #r5                                                  \
-        ", 0;\n"                                                                                  \
-        "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" OCTAVO_REGISTERS_##regs      \
-        "}, {%" #r0 ", %" #r1 ", %" #r2 ", %" #r3 "}, %" #r4 ", p, 1, 1, 1;\n}\n"                 \
-        : OCTAVO_ACCUMULATORS_##regs                                                              \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate))); \
+// d: the thread's kN / 2 values of [64, kN] float; a: its 4 pairs of 16-bit values; kN is chosen by
+// d. wgmma_qk_bf16 and so on: of bfloat16; wgmma_qk_f16: of half precision.
+#define OCTAVO_WGMMA(type, n, regs, r0, r1, r2, r3, r4, r5)                                        \
+  __device__ inline void wgmma_qk_##type(float(&d)[regs], uint64_t a, uint64_t b,                  \
+                                         bool accumulate) {                                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #r2                                          \
+                 ", 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type                 \
+                 " {" OCTAVO_REGISTERS_##regs "}, %" #r0 ", %" #r1 ", p, 1, 1, 0, 0;\n}\n"         \
+                 : OCTAVO_ACCUMULATORS_##regs                                                      \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                             \
+  }                                                                                                \
+  __device__ inline void wgmma_pv_##type(float(&d)[regs], const uint32_t* a, uint64_t b,           \
+                                         bool accumulate) {                                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #r5                                          \
+                 ", 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type                 \
+                 " {" OCTAVO_REGISTERS_##regs "}, {%" #r0 ", %" #r1 ", %" #r2 ", %" #r3 "}, %" #r4 \
+                                              ", p, 1, 1, 1;\n}\n"                                 \
+                 : OCTAVO_ACCUMULATORS_##regs                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                             \
+                   "r"(static_cast<int>(accumulate)));                                             \
   }
-OCTAVO_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
-OCTAVO_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
-OCTAVO_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
-OCTAVO_WGMMA(176, 88, 88, 89, 90, 91, 92, 93)
-OCTAVO_WGMMA(256, 128, 128, 129, 130, 131, 132, 133)
+OCTAVO_WGMMA(bf16, 64, 32, 32, 33, 34, 35, 36, 37)
+OCTAVO_WGMMA(bf16, 80, 40, 40, 41, 42, 43, 44, 45)
+OCTAVO_WGMMA(bf16, 128, 64, 64, 65, 66, 67, 68, 69)
+OCTAVO_WGMMA(bf16, 176, 88, 88, 89, 90, 91, 92, 93)
+OCTAVO_WGMMA(bf16, 256, 128, 128, 129, 130, 131, 132, 133)
+OCTAVO_WGMMA(f16, 64, 32, 32, 33, 34, 35, 36, 37)
+OCTAVO_WGMMA(f16, 128, 64, 64, 65, 66, 67, 68, 69)
+OCTAVO_WGMMA(f16, 256, 128, 128, 129, 130, 131, 132, 133)
 #undef OCTAVO_WGMMA
 
 }  // namespace octavo::backends::cuda

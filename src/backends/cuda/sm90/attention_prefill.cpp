@@ -9,17 +9,25 @@
 namespace octavo::backends::cuda {
 namespace {
 
+template <template <bool> typename Config, typename Visit>
+auto with_softcap(bool softcap, const Visit& visit) {
+  return softcap ? visit.template operator()<Config<true>>()
+                 : visit.template operator()<Config<false>>();
+}
+
 // Calls visit.operator()<Config>() with the kernel that serves `args`: a function of head
 // dimension, kind of cache and mask, never of lengths, so that a row's result depends on none.
 template <typename Visit>
 auto with_config(const PrefillArgs& args, const Visit& visit) {
   const bool softcap = args.softcap > 0.0f;
+  if (args.kv_dtype == DType::kF8E4M3) {
+    if (args.head_dim == 64) return with_softcap<PrefillHd64Fp8>(softcap, visit);
+    if (args.head_dim == 128) return with_softcap<PrefillHd128Fp8>(softcap, visit);
+    return with_softcap<PrefillHd256Fp8>(softcap, visit);
+  }
   const bool contiguous = args.block_table == nullptr;
   const bool full = args.mask.window_right < 0 && args.mask.window_left < 0;
-  if (args.head_dim == 64) {
-    return softcap ? visit.template operator()<PrefillHd64<true>>()
-                   : visit.template operator()<PrefillHd64<false>>();
-  }
+  if (args.head_dim == 64) return with_softcap<PrefillHd64>(softcap, visit);
   if (args.head_dim == 128) {
     if (softcap) return visit.template operator()<PrefillHd128<true>>();
     return contiguous && full ? visit.template operator()<PrefillHd128Full>()
@@ -44,17 +52,20 @@ Result<PrefillMaps> make_maps(const PrefillArgs& args, const TmaPrefillParams& p
            static_cast<uint32_t>(Config::kBlockM / pack)};
 
   TensorMapShape kv;
+  constexpr uint64_t kKvRowBytes = Config::kFp8 ? kHeadDim : kRowBytes;
+  kv.bytes = Config::kFp8;
   const auto kv_heads = static_cast<uint64_t>(args.num_kv_heads);
   if (args.block_table == nullptr) {  // one block of all tokens, heads innermost but one
     const auto tokens = static_cast<uint64_t>(std::max<int64_t>(args.num_kv_tokens, 1));
     kv.sizes = {kHeadDim, tokens, kv_heads, 1};
-    kv.strides_bytes = {kv_heads * kRowBytes, kRowBytes, tokens * kv_heads * kRowBytes};
+    kv.strides_bytes = {kv_heads * kKvRowBytes, kKvRowBytes, tokens * kv_heads * kKvRowBytes};
   } else {
     const auto slots = static_cast<uint64_t>(args.block_size);
     kv.sizes = {kHeadDim, slots, kv_heads, static_cast<uint64_t>(args.num_blocks)};
-    kv.strides_bytes = {kRowBytes, slots * kRowBytes, kv_heads * slots * kRowBytes};
+    kv.strides_bytes = {kKvRowBytes, slots * kKvRowBytes, kv_heads * slots * kKvRowBytes};
   }
-  kv.box = {kPanelColumns, static_cast<uint32_t>(params.box_rows), 1, 1};
+  kv.box = {Config::kFp8 ? Config::kHeadDim : kPanelColumns, static_cast<uint32_t>(params.box_rows),
+            1, 1};
   PrefillMaps maps;
   maps.q = OCTAVO_TRY(make_tensor_map(q));
   kv.data = args.k;

@@ -71,10 +71,11 @@ __device__ __forceinline__ OutputTile output_tile(const PrefillParams& params, u
 template <int kHeadDim>
 __device__ __forceinline__ void store_tile(const PrefillParams& params, const OutputTile& tile,
                                            int group, const float (&o)[kHeadDim / 2],
-                                           const SoftmaxRows& rows) {
+                                           const SoftmaxRows& rows, float scale_log2,
+                                           float value_scale) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    store_row<kHeadDim>(params, tile, tile_row(group, r), r, o, rows, params.score.log2, 1.0f);
+    store_row<kHeadDim>(params, tile, tile_row(group, r), r, o, rows, scale_log2, value_scale);
   }
 }
 
@@ -146,9 +147,34 @@ class MmaWarpgroup {
       if (word(kUnitWord) == kNoMoreWork) return false;
       mbarrier_wait(shared_ + Shared::kQFull + 8 * ring_stage<Config::kQStages>(item_use_),
                     ring_parity<Config::kQStages>(item_use_));
-      if (word(kBeginWord) < word(kEndWord)) return true;
+      if (word(kBeginWord) < word(kEndWord)) {
+        if constexpr (Config::kFp8) prepare_fp8();
+        return true;
+      }
       store_nothing<Config::kHeadDim>(params_, leave_tile(), group_);
     }
+  }
+
+  // The warpgroup's queries become half precision; the scales of the tile's head are looked up.
+  __device__ __forceinline__ void prepare_fp8() {
+    const uint32_t q = shared_ + Shared::kQ + group_ * 64 * kPanelRowBytes;
+    static_assert(Config::kQStages == 1);
+    for (int panel = 0; panel < Config::kPanels; ++panel) {
+      for (int i = warpgroup_thread(); i < 64 * kPanelRowBytes / 16; i += 128) {
+        convert_bf16_chunk(q + panel * Config::kBlockM * kPanelRowBytes + i * 16);
+      }
+    }
+    fence_async_shared();
+    named_barrier_sync(kTailBarrier + group_, 128);
+    const int at = word(kUnitWord) / params_.units_per_kv_head * params_.scale_stride;
+    score_ = params_.score;
+    if (params_.k_scale != nullptr) score_ = scaled(score_, params_.softcap, params_.k_scale[at]);
+    if (params_.v_scale != nullptr) value_scale_ = params_.v_scale[at];
+  }
+
+  __device__ __forceinline__ const ScoreScale& score() const {
+    if constexpr (Config::kFp8) return score_;
+    return params_.score;
   }
 
   __device__ __forceinline__ void wait_k(uint32_t use) const {
@@ -186,8 +212,13 @@ class MmaWarpgroup {
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kHeadDim / 16; ++step) {
-      wgmma_qk(s_, advance(q, k_major_step(Config::kBlockM, step)),
-               advance(k, k_major_step(Config::kBlockN, step)), step > 0);
+      const uint64_t a = advance(q, k_major_step(Config::kBlockM, step));
+      const uint64_t b = advance(k, k_major_step(Config::kBlockN, step));
+      if constexpr (Config::kFp8) {
+        wgmma_qk_f16(s_, a, b, step > 0);
+      } else {
+        wgmma_qk_bf16(s_, a, b, step > 0);
+      }
     }
     wgmma_commit();
   }
@@ -198,7 +229,12 @@ class MmaWarpgroup {
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kBlockN / 16; ++step) {
-      wgmma_pv(o_, p_ + 4 * step, advance(v, mn_major_step(step)), true);
+      const uint64_t b = advance(v, mn_major_step(step));
+      if constexpr (Config::kFp8) {
+        wgmma_pv_f16(o_, p_ + 4 * step, b, true);
+      } else {
+        wgmma_pv_bf16(o_, p_ + 4 * step, b, true);
+      }
     }
     wgmma_commit();
   }
@@ -252,8 +288,8 @@ class MmaWarpgroup {
   template <bool kMasked>
   __device__ __forceinline__ bool weigh(SoftmaxRows& rows, float (&correction)[2],
                                         const VisibleKeys& keys) {
-    if constexpr (Config::kSoftcap) softcap_scores(s_, params_.score);
-    return softmax_block<kMasked>(s_, rows, correction, keys, params_.score);
+    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
+    return softmax_block<kMasked>(s_, rows, correction, keys, score());
   }
 
   // Block n of the tile at hand, after the one to its right.
@@ -266,7 +302,7 @@ class MmaWarpgroup {
     const bool grew = weigh<kMasked>(rows_, correction, keys);
     finish_pv();
     if (grew) rescale(o_, correction);
-    pack_weights<false>(p_, s_);
+    pack_weights<Config::kFp8>(p_, s_);
   }
 
   // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
@@ -287,12 +323,12 @@ class MmaWarpgroup {
     weigh<true>(rows, correction, keys);
     if constexpr (kCross) {
       finish_pv();
-      store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_);
+      store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_, score().log2, value_scale_);
     }
     rows_ = rows;
 #pragma unroll
     for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
-    pack_weights<false>(p_, s_);
+    pack_weights<Config::kFp8>(p_, s_);
     const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
     if (keys_left < Config::kBlockN) {
       wait_v(use_);
@@ -305,7 +341,7 @@ class MmaWarpgroup {
     wait_v(use_);
     issue_pv(uniform(use_));
     finish_pv();
-    store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_);
+    store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_, score().log2, value_scale_);
   }
 
   const TmaPrefillParams& params_;
@@ -318,6 +354,8 @@ class MmaWarpgroup {
   float s_[Config::kBlockN / 2];
   uint32_t p_[Config::kBlockN / 4];
   SoftmaxRows rows_;
+  ScoreScale score_;  // of E4M3
+  float value_scale_ = 1.0f;
 };
 
 template <typename Config>
@@ -342,7 +380,12 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     init_pairs(shared + Shared::kQFull, shared + Shared::kQEmpty, Config::kQStages, kReaders);
     init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages, kReaders);
     init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages, kReaders);
-    init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots, kReaders + 1);
+    init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots,
+               kReaders + (Config::kFp8 ? 3 : 1));
+    if constexpr (Config::kFp8) {
+      init_pairs(shared + Shared::kRawKFull, shared + Shared::kRawKEmpty, Config::kRawStages, 1);
+      init_pairs(shared + Shared::kRawVFull, shared + Shared::kRawVEmpty, Config::kRawStages, 1);
+    }
     mbarrier_fence_init();
   }
   __syncthreads();
@@ -355,6 +398,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (warp == 0) key_role<Config>(params, maps, shared, lane);
     if (warp == 1) value_role<Config>(params, maps, shared, lane);
+    if constexpr (Config::kFp8) {
+      if (warp == 2) convert_role<Config, true>(shared, lane);
+      if (warp == 3) convert_role<Config, false>(shared, lane);
+    }
   } else {
     setmaxnreg_increase<Config::kMmaRegisters>();
     MmaWarpgroup<Config>(params, shared, group - 1).run();

@@ -10,7 +10,9 @@
 
 namespace octavo::backends::cuda {
 
-template <int kHeadDim_, int kMmaGroups_, int kBlockN_, int kStages_, int kQStages_, bool kSoftcap_>
+// kRawStages: buffers for tiles of E4M3 each of K and V; 0: K and V are bfloat16.
+template <int kHeadDim_, int kMmaGroups_, int kBlockN_, int kStages_, int kQStages_, bool kSoftcap_,
+          int kRawStages_ = 0>
 struct PrefillConfig {
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kMmaGroups = kMmaGroups_;  // warpgroups that compute, 64 rows each
@@ -19,10 +21,13 @@ struct PrefillConfig {
   static constexpr int kStages = kStages_;  // of K and V each
   static constexpr int kQStages = kQStages_;
   static constexpr bool kSoftcap = kSoftcap_;
+  static constexpr int kRawStages = kRawStages_;
+  static constexpr bool kFp8 = kRawStages > 0;  // arithmetic is then in half precision
 
   static constexpr int kPanels = kHeadDim / kPanelColumns;
   static constexpr int kQBytes = kBlockM * kHeadDim * 2;
   static constexpr int kTileBytes = kBlockN * kHeadDim * 2;
+  static constexpr int kRawBytes = kBlockN * kHeadDim;
   static constexpr int kThreads = 128 * (kMmaGroups + 1);
   // The register file has 512 for each of 128 threads. A product may be in flight on O, S and P:
   // (kHeadDim + kBlockN + kBlockN / 2) / 2 registers.
@@ -41,6 +46,12 @@ using PrefillHd128Full = PrefillConfig<128, 2, 176, 2, 1, false>;  // pages need
 template <bool kSoftcap>
 using PrefillHd256 = PrefillConfig<256, 2, 64, 2, 1, kSoftcap>;
 using PrefillHd256Contiguous = PrefillConfig<256, 2, 80, 2, 1, false>;
+template <bool kSoftcap>
+using PrefillHd64Fp8 = PrefillConfig<64, kSoftcap ? 2 : 3, 128, 2, 1, kSoftcap, 2>;
+template <bool kSoftcap>
+using PrefillHd128Fp8 = PrefillConfig<128, 2, 128, 2, 1, kSoftcap, 2>;
+template <bool kSoftcap>
+using PrefillHd256Fp8 = PrefillConfig<256, 2, 64, 2, 1, kSoftcap, 1>;
 
 // Named barriers of the block; 0 is __syncthreads.
 inline constexpr int kTurnBarrier = 1;  // one a warpgroup: its turn to issue products

@@ -4,7 +4,9 @@
 #pragma once
 
 #include "backends/cuda/ptx/tma.cuh"
+#include "backends/cuda/ptx/wgmma.cuh"
 #include "backends/cuda/sm90/attention_prefill_shared.cuh"
+#include "backends/cuda/tile/prefill_convert.cuh"
 
 namespace octavo::backends::cuda {
 
@@ -18,17 +20,20 @@ struct ProducerTile {
   __device__ __forceinline__ int field(int i) const { return __shfl_sync(0xFFFFFFFF, word, i); }
 };
 
-// Each lane brings at most one box of a tile of K or V: 64 columns of the rows of a page.
+// Each lane brings at most one box of a tile of K or V: 64 columns of the rows of a page, or all of
+// E4M3.
 template <typename Config>
 struct Box {
   const TmaPrefillParams& params;
   const int lane;
+  static constexpr int kPanels = Config::kFp8 ? 1 : Config::kPanels;
 
-  __device__ __forceinline__ int column() const { return lane % Config::kPanels * kPanelColumns; }
-  __device__ __forceinline__ int row() const { return lane / Config::kPanels * params.box_rows; }
+  __device__ __forceinline__ int column() const { return lane % kPanels * kPanelColumns; }
+  __device__ __forceinline__ int row() const { return lane / kPanels * params.box_rows; }
   __device__ __forceinline__ bool active() const { return row() < Config::kBlockN; }
   __device__ __forceinline__ uint32_t offset() const {
-    return (lane % Config::kPanels * Config::kBlockN + row()) * kPanelRowBytes;
+    if constexpr (Config::kFp8) return row() * Config::kHeadDim;
+    return (lane % kPanels * Config::kBlockN + row()) * kPanelRowBytes;
   }
 };
 
@@ -66,21 +71,38 @@ __device__ __forceinline__ void load_q(const CUtensorMap& map, uint32_t shared, 
   }
 }
 
+// The ring of buffers that TMA fills with K or V.
+template <typename Config, bool kKeys>
+struct KvRing {
+  using Shared = PrefillShared<Config>;
+  static constexpr int kStages = Config::kFp8 ? Config::kRawStages : Config::kStages;
+  static constexpr int kBytes = Config::kFp8 ? Config::kRawBytes : Config::kTileBytes;
+  static constexpr uint32_t kBuffers =
+      Config::kFp8 ? (kKeys ? Shared::kRawK : Shared::kRawV) : (kKeys ? Shared::kK : Shared::kV);
+  static constexpr uint32_t kFull = Config::kFp8 ? (kKeys ? Shared::kRawKFull : Shared::kRawVFull)
+                                                 : (kKeys ? Shared::kKFull : Shared::kVFull);
+  static constexpr uint32_t kEmpty = Config::kFp8
+                                         ? (kKeys ? Shared::kRawKEmpty : Shared::kRawVEmpty)
+                                         : (kKeys ? Shared::kKEmpty : Shared::kVEmpty);
+};
+
 // Brings key block n of K or V into the use'th buffer of its ring.
-template <typename Config>
-__device__ __forceinline__ void load_tile(const CUtensorMap& map, uint32_t buffers, uint32_t full,
-                                          uint32_t empty, uint32_t use, const Box<Config>& box,
-                                          const ProducerTile& tile, int n, int block) {
+template <typename Config, bool kKeys>
+__device__ __forceinline__ void load_tile(const CUtensorMap& map, uint32_t shared, uint32_t use,
+                                          const Box<Config>& box, const ProducerTile& tile, int n,
+                                          int block) {
+  using Ring = KvRing<Config, kKeys>;
   const TmaPrefillParams& params = box.params;
-  const uint32_t stage = ring_stage<Config::kStages>(use);
+  const uint32_t stage = ring_stage<Ring::kStages>(use);
+  const uint32_t full = shared + Ring::kFull + 8 * stage;
   const int head = tile.field(kUnitWord) / params.units_per_kv_head;
   const int first_row = params.block_table != nullptr ? 0 : tile.field(kKvRowWord);
   const int row = first_row + ((n * Config::kBlockN + box.row()) & params.row_mask);
-  mbarrier_wait(empty + 8 * stage, ring_parity<Config::kStages>(use) ^ 1);
-  if (box.lane == 0) mbarrier_arrive_expect(full + 8 * stage, Config::kTileBytes);
+  mbarrier_wait(shared + Ring::kEmpty + 8 * stage, ring_parity<Ring::kStages>(use) ^ 1);
+  if (box.lane == 0) mbarrier_arrive_expect(full, Ring::kBytes);
   __syncwarp();
   if (box.active()) {
-    tma_load_4d(buffers + stage * Config::kTileBytes + box.offset(), map, full + 8 * stage,
+    tma_load_4d(shared + Ring::kBuffers + stage * Ring::kBytes + box.offset(), map, full,
                 box.column(), row, head, block, l2_evict_last());
   }
 }
@@ -111,7 +133,6 @@ template <typename Config, bool kKeys>
 __device__ __forceinline__ void load_item(const PrefillMaps& maps, uint32_t shared,
                                           const Box<Config>& box, const ProducerTile& tile,
                                           uint32_t& use, uint32_t item_use) {
-  using Shared = PrefillShared<Config>;
   const int begin = tile.field(kBeginWord);
   const int end = tile.field(kEndWord);
   if constexpr (kKeys) {
@@ -121,13 +142,9 @@ __device__ __forceinline__ void load_item(const PrefillMaps& maps, uint32_t shar
   int block = cache_block<Config>(box, tile, end - 1);
   for (int n = end - 1; n >= begin; --n, ++use) {
     const int block_before = cache_block<Config>(box, tile, n - 1);
+    load_tile<Config, kKeys>(kKeys ? maps.k : maps.v, shared, use, box, tile, n, block);
     if constexpr (kKeys) {
-      load_tile<Config>(maps.k, shared + Shared::kK, shared + Shared::kKFull,
-                        shared + Shared::kKEmpty, use, box, tile, n, block);
       if (n == end - 1) load_q<Config>(maps.q, shared, item_use, true, tile, box.lane);
-    } else {
-      load_tile<Config>(maps.v, shared + Shared::kV, shared + Shared::kVFull,
-                        shared + Shared::kVEmpty, use, box, tile, n, block);
     }
     block = block_before;
   }
@@ -161,23 +178,69 @@ __device__ __forceinline__ void key_role(const TmaPrefillParams& params, const P
   }
 }
 
+// A lane's word of the item_use'th tile, as the warp of keys has published it.
+template <typename Config>
+__device__ __forceinline__ int published_word(uint32_t shared, uint32_t item_use, int lane) {
+  using Shared = PrefillShared<Config>;
+  const uint32_t slot = ring_stage<kItemSlots>(item_use);
+  mbarrier_wait(shared + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use));
+  const int word = load_shared_word(shared + Shared::kItems + slot * kItemBytes +
+                                    4 * (lane < kUnitWord ? lane : kUnitWord));
+  __syncwarp();
+  release(shared + Shared::kItemEmpty + 8 * slot);
+  return word;
+}
+
 // The warp that brings values. Pages of 16 tokens are many boxes: two warps issue them in half the
 // time.
 template <typename Config>
 __device__ __forceinline__ void value_role(const TmaPrefillParams& params, const PrefillMaps& maps,
                                            uint32_t shared, int lane) {
-  using Shared = PrefillShared<Config>;
   const Box<Config> box{params, lane};
   uint32_t use = 0;
   for (uint32_t item_use = 0;; ++item_use) {
-    const uint32_t slot = ring_stage<kItemSlots>(item_use);
-    mbarrier_wait(shared + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use));
-    const int word = load_shared_word(shared + Shared::kItems + slot * kItemBytes +
-                                      4 * (lane < kUnitWord ? lane : kUnitWord));
-    __syncwarp();
-    release(shared + Shared::kItemEmpty + 8 * slot);
+    const int word = published_word<Config>(shared, item_use, lane);
     if (__shfl_sync(0xFFFFFFFF, word, kUnitWord) == kNoMoreWork) return;
     load_item<Config, false>(maps, shared, box, {word}, use, item_use);
+  }
+}
+
+// A warp that makes half precision of the tiles of K or V that TMA has brought as E4M3.
+template <typename Config, bool kKeys>
+__device__ __forceinline__ void convert_role(uint32_t shared, int lane) {
+  using Shared = PrefillShared<Config>;
+  using Ring = KvRing<Config, kKeys>;
+  constexpr uint32_t kTiles = kKeys ? Shared::kK : Shared::kV;
+  constexpr uint32_t kFull = kKeys ? Shared::kKFull : Shared::kVFull;
+  constexpr uint32_t kEmpty = kKeys ? Shared::kKEmpty : Shared::kVEmpty;
+  // Eight lanes have four chunks of two rows: what they write goes to different banks.
+  constexpr int kChunks = Config::kHeadDim / 16;
+  const int lane_chunk = lane / 8 % (kChunks / 4) * 4 + lane % 4;
+  const int lane_row = lane / 8 / (kChunks / 4) * 2 + lane / 4 % 2;
+  constexpr int kRowsAtOnce = 32 / kChunks;
+  uint32_t use = 0;
+  for (uint32_t item_use = 0;; ++item_use) {
+    const int word = published_word<Config>(shared, item_use, lane);
+    if (__shfl_sync(0xFFFFFFFF, word, kUnitWord) == kNoMoreWork) return;
+    const int count =
+        __shfl_sync(0xFFFFFFFF, word, kEndWord) - __shfl_sync(0xFFFFFFFF, word, kBeginWord);
+    for (int i = 0; i < count; ++i, ++use) {
+      const uint32_t raw_stage = ring_stage<Ring::kStages>(use);
+      const uint32_t stage = ring_stage<Config::kStages>(use);
+      const uint32_t raw = shared + Ring::kBuffers + raw_stage * Ring::kBytes + lane_chunk * 16;
+      const uint32_t tile = shared + kTiles + stage * Config::kTileBytes;
+      mbarrier_wait(shared + Ring::kFull + 8 * raw_stage, ring_parity<Ring::kStages>(use));
+      mbarrier_wait(shared + kEmpty + 8 * stage, ring_parity<Config::kStages>(use) ^ 1);
+#pragma unroll 2
+      for (int row = lane_row; row < Config::kBlockN; row += kRowsAtOnce) {
+        const uint32_t to = tile + chunk_offset(Config::kBlockN, row, 2 * lane_chunk);
+        convert_e4m3_chunk(to, to ^ 16, raw + row * Config::kHeadDim);
+      }
+      fence_async_shared();
+      __syncwarp();
+      release(shared + Ring::kEmpty + 8 * raw_stage);
+      release(shared + kFull + 8 * stage);
+    }
   }
 }
 

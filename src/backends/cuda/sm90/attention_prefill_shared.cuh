@@ -13,8 +13,10 @@ struct PrefillShared {
   static constexpr uint32_t kQ = 0;
   static constexpr uint32_t kK = kQ + Config::kQStages * Config::kQBytes;
   static constexpr uint32_t kV = kK + Config::kStages * Config::kTileBytes;
+  static constexpr uint32_t kRawK = kV + Config::kStages * Config::kTileBytes;
+  static constexpr uint32_t kRawV = kRawK + Config::kRawStages * Config::kRawBytes;
   // Barriers of 8 bytes, one a stage where there are stages.
-  static constexpr uint32_t kQFull = kV + Config::kStages * Config::kTileBytes;
+  static constexpr uint32_t kQFull = kRawV + Config::kRawStages * Config::kRawBytes;
   static constexpr uint32_t kQEmpty = kQFull + 8 * Config::kQStages;
   static constexpr uint32_t kKFull = kQEmpty + 8 * Config::kQStages;
   static constexpr uint32_t kKEmpty = kKFull + 8 * Config::kStages;
@@ -22,7 +24,11 @@ struct PrefillShared {
   static constexpr uint32_t kVEmpty = kVFull + 8 * Config::kStages;
   static constexpr uint32_t kItemFull = kVEmpty + 8 * Config::kStages;
   static constexpr uint32_t kItemEmpty = kItemFull + 8 * kItemSlots;
-  static constexpr uint32_t kBarriersEnd = kItemEmpty + 8 * kItemSlots;
+  static constexpr uint32_t kRawKFull = kItemEmpty + 8 * kItemSlots;
+  static constexpr uint32_t kRawKEmpty = kRawKFull + 8 * Config::kRawStages;
+  static constexpr uint32_t kRawVFull = kRawKEmpty + 8 * Config::kRawStages;
+  static constexpr uint32_t kRawVEmpty = kRawVFull + 8 * Config::kRawStages;
+  static constexpr uint32_t kBarriersEnd = kRawVEmpty + 8 * Config::kRawStages;
   static constexpr uint32_t kItems = (kBarriersEnd + 15) / 16 * 16;
   static constexpr uint32_t kBytes = kItems + kItemSlots * kItemBytes;
 };
