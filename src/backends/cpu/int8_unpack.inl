@@ -39,7 +39,8 @@ struct PackedSource {
 
   // Block `b` of the file of the rows from `lane` on.
   static OCTAVO_INLINE PackedSource at(const Int8Weights& w, int lane, int64_t b) {
-    return {static_cast<const char*>(w.packed) + lane / kLanes * w.lane_stride + b * kLanes * kSize};
+    return {static_cast<const char*>(w.packed) + lane / kLanes * w.lane_stride +
+            b * kLanes * kSize};
   }
 
   OCTAVO_INLINE IntVec word(int64_t i) const {

@@ -74,7 +74,8 @@ struct LaneBlock {
 };
 
 // Where a block of the file of kLanes rows is read from: rows that lie apart. int8_unpack.inl has
-// another, for rows that were packed. words() gives the four 32-bit words at byte `at` of the block.
+// another, for rows that were packed. words() gives the four 32-bit words at byte `at` of the
+// block.
 struct RowSource {
   const void* const* rows;
   int64_t offset;
