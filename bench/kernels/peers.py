@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Times octavo's prefill attention beside its peers on one GPU, in turn on the same tensors.
+"""Times octavo's attention beside its peers on one GPU, in turn on the same tensors.
 
     PYTHONPATH=python OCTAVO_FLASH_ATTN_LIBRARY=build/cuda/liboctavo_flash_attn.so \\
         bench/kernels/peers.py [--rounds 5] [--only TEXT] [--trace FILE]
 
 Peers: PyTorch's scaled_dot_product_attention with cuDNN and with FlashAttention-2, which take
 equal lengths only and get keys and values with the heads repeated beforehand; FlashAttention-3
-where vLLM's build or flash_attn_interface can be imported. A round calls each once after another
-so often that it takes about 20 ms; a figure is the median of the rounds' medians, in TFLOPS of the
-pairs of query and key that are seen. octavo's calls include making the list of work. --trace: a
-file of requests (CSV with a column ContextTokens, or JSON lines with input_length), whose prompts
-make a batch of 16,384 tokens.
+where vLLM's build or flash_attn_interface can be imported. Every call is a replayed CUDA graph and
+includes making the list of work. A round calls each once after another so often that it takes about
+20 ms; a figure is the median of the rounds' medians: of prefill TFLOPS of the pairs of query and
+key that are seen, of decode TB/s of the keys and values, by 20 calls over buffers of more than
+120 MB. --trace: a file of requests (CSV with a column ContextTokens, or JSON lines with
+input_length), whose prompts make a batch of 16,384 tokens.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from octavo.flash_attn import flash_attn_varlen_func as octavo_attention
 TOKENS = 16384
 ROUND_MS = 20
 FLUSH_BYTES = 256 << 20  # more than the L2 cache holds
+DECODE_CALLS = 20
+DECODE_BYTES = 120 << 20  # of the buffers that decode calls take in turn
 
 
 @dataclass
@@ -41,6 +44,16 @@ class Work:
     causal: bool = True
     block: int = 0  # tokens of a page; 0: contiguous
     fp8: bool = False
+
+    @property
+    def decodes(self):
+        return max(self.q_lens) == 1
+
+    def kv_bytes(self):
+        return 2 * sum(self.kv_lens) * self.kv_heads * self.head_dim * (1 if self.fp8 else 2)
+
+    def rate(self, us):
+        return self.kv_bytes() / us / 1e6 if self.decodes else self.flops() / us / 1e6
 
     def flops(self):
         pairs = sum(q * (k - q) + q * (q + 1) // 2 if self.causal else q * k
@@ -114,10 +127,40 @@ def paged_calls(work, fa3):
                   max_seqlen_k=max(work.kv_lens), causal=work.causal, block_table=table,
                   seqused_k=torch.tensor(work.kv_lens, dtype=torch.int32, device="cuda"))
     calls = {"octavo": lambda: octavo_attention(q, k, v, **common)}
-    if fa3 and fa3[1] and not work.fp8:  # its FP8 rounds queries too: other work
+    if fa3 and fa3[1] and (work.decodes or not work.fp8):
         theirs_k, theirs_v = (x.transpose(1, 2).contiguous() for x in (k, v))
-        calls["FA3"] = lambda: fa3[0](q, theirs_k, theirs_v, **common, fa_version=3)
+        theirs_q, scales = q, {}
+        if work.fp8:  # its FP8 wants queries of that type too
+            theirs_q = q.to(torch.float8_e4m3fn)
+            ones = torch.ones(len(work.q_lens), work.kv_heads, device="cuda")
+            scales = dict(q_descale=ones, k_descale=ones, v_descale=ones)
+        calls["FA3"] = lambda: fa3[0](theirs_q, theirs_k, theirs_v, **common, **scales,
+                                      fa_version=3)
     return calls
+
+
+def decode_calls(work, fa3):
+    """Each peer's DECODE_CALLS calls, over sets of buffers in turn."""
+    sets = [paged_calls(work, fa3) for _ in range(DECODE_BYTES // work.kv_bytes() + 2)]
+
+    def call(name):
+        def attend():
+            for i in range(DECODE_CALLS):
+                sets[i % len(sets)][name]()
+        return attend
+
+    return {name: call(name) for name in sets[0]}
+
+
+def graphed(call):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
 
 
 def time_us(call, flush, count):
@@ -134,10 +177,12 @@ def time_us(call, flush, count):
 
 
 def measure(work, fa3, rounds, flush):
-    calls = (paged_calls if work.block else contiguous_calls)(work, fa3)
+    make = decode_calls if work.decodes else paged_calls if work.block else contiguous_calls
+    calls = make(work, fa3)
     counts = {}
     for name, call in list(calls.items()):
         try:
+            calls[name] = call = graphed(call)
             call()
             counts[name] = max(3, min(50, int(ROUND_MS * 1e3 / time_us(call, flush, 3))))
         except (RuntimeError, NotImplementedError) as error:
@@ -147,7 +192,8 @@ def measure(work, fa3, rounds, flush):
     for _ in range(rounds):
         for name, call in calls.items():
             times[name].append(time_us(call, flush, counts[name]))
-    return {name: statistics.median(values) for name, values in times.items()}
+    each = DECODE_CALLS if work.decodes else 1
+    return {name: statistics.median(values) / each for name, values in times.items()}
 
 
 def trace_lengths(path):
@@ -180,6 +226,11 @@ def all_work(trace):
         cache = f"page {block}" if block else "contiguous"
         yield Work(f"4 x 512 on 8k, {cache}{', fp8' if fp8 else ''}", [512] * 4,
                    [8192 + 512] * 4, block=block, fp8=fp8)
+    for fp8 in (False, True):
+        for batch, length in ((8, 16384), (32, 8192), (128, 4096), (1, 2048), (1, 16384),
+                              (8, 2048), (1, 256), (8, 256), (32, 256)):
+            yield Work(f"decode {batch} x {length}{', fp8' if fp8 else ''}", [1] * batch,
+                       [length] * batch, block=16, fp8=fp8)
 
 
 def main():
@@ -199,9 +250,10 @@ def main():
         if options.only not in work.name:
             continue
         times = measure(work, fa3, options.rounds, flush)
-        rates = {name: work.flops() / us / 1e6 for name, us in times.items()}
+        rates = {name: work.rate(us) for name, us in times.items()}
         best = max((rate for name, rate in rates.items() if name != "octavo"), default=0)
-        cells = [f"{rates[n]:.0f}" if n in rates else "" for n in ("octavo", "FA3", "cuDNN", "FA2")]
+        digits = 2 if work.decodes else 0
+        cells = [f"{rates[n]:.{digits}f}" if n in rates else "" for n in ("octavo", "FA3", "cuDNN", "FA2")]
         ratio = f"{rates['octavo'] / best:.2f}" if best and "octavo" in rates else ""
         print(f"| {work.name} | {times.get('octavo', float('nan')):.1f} | {' | '.join(cells)} "
               f"| {ratio} |", flush=True)
