@@ -34,7 +34,7 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   expect_failure(octavo("run m.gguf --raw"), 2, "--raw");
   expect_failure(octavo("logits m.gguf --output x"), 2, "--token-ids");
   expect_failure(octavo("inspect"), 2, "MODEL");
-  expect_failure(octavo("bench throughput m.gguf"), 2, "throughput");
+  expect_failure(octavo("bench startup m.gguf"), 2, "startup");
 }
 
 TEST(Cli, BadSamplingValuesAreUsageErrors) {
