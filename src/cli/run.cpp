@@ -68,7 +68,12 @@ constexpr int kExitInterrupted = 130;
 
 int answer(Model& model, const RunArgs& run, const SamplingParams& sampling, double load_s) {
   auto prompt = make_prompt(model, run);
-  if (!prompt.ok()) return fail(prompt.status());
+  if (!prompt.ok()) {
+    const bool no_template = prompt.status().code() == StatusCode::kUnsupported;
+    const int exit_code = fail(prompt.status());
+    if (no_template && model.tokenizer() != nullptr) print_hint("--raw works without a template");
+    return exit_code;
+  }
   Request request;
   request.prompt_token_ids = std::move(*prompt);
   request.sampling = sampling;
