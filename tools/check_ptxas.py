@@ -22,7 +22,8 @@ from pathlib import Path
 HOT_KERNELS = {
     r"attention_decode_kernel.*HopperDecode": ("HMMA", "UBLKCP"),
     r"attention_decode_kernel.*PortableDecode": ("HMMA", "LDGSTS"),
-    r"attention_prefill_kernel|prefill_kernel": ("HGMMA",),
+    r"(?<!portable_)prefill_kernel": ("HGMMA",),
+    r"portable_prefill_kernel": ("HMMA", "LDGSTS", "LDSM"),
     r"wgmma_probe_kernel": ("HGMMA",),
 }
 
