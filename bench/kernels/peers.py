@@ -253,7 +253,8 @@ def main():
         rates = {name: work.rate(us) for name, us in times.items()}
         best = max((rate for name, rate in rates.items() if name != "octavo"), default=0)
         digits = 2 if work.decodes else 0
-        cells = [f"{rates[n]:.{digits}f}" if n in rates else "" for n in ("octavo", "FA3", "cuDNN", "FA2")]
+        cells = [f"{rates[n]:.{digits}f}" if n in rates else ""
+                 for n in ("octavo", "FA3", "cuDNN", "FA2")]
         ratio = f"{rates['octavo'] / best:.2f}" if best and "octavo" in rates else ""
         print(f"| {work.name} | {times.get('octavo', float('nan')):.1f} | {' | '.join(cells)} "
               f"| {ratio} |", flush=True)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # sanitize.sh GPU_TESTS: small cases of every attention kernel under compute-sanitizer, on a machine
-# with a GPU; takes two minutes. Neither tool may find anything. racecheck looks at the kernels without
-# mbarriers only: it does not follow their waits by parity, and reports what warps hand over by them.
+# with a GPU; takes two minutes. Neither tool may find anything. racecheck looks at the kernels
+# without mbarriers only: it does not follow their waits by parity, and reports what warps hand over
+# by them.
 set -euo pipefail
 tests=${1:?the gpu test program}
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
