@@ -1,5 +1,8 @@
 #include "server/http/request_parser.h"
 
+// Beast 1.81 asserts that a last chunk has come as a whole, but goes on as it should where it has
+// not ("0\r\n\n"): a build with assertions must not end for what a client sends.
+#define BOOST_DISABLE_ASSERTS
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
