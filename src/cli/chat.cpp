@@ -2,9 +2,6 @@
 // reused by the model.
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "base/format.h"
 #include "cli/generate_args.h"
 #include "cli/line_reader.h"
@@ -28,28 +25,10 @@ class Chat {
       : model_(model), sampling_(sampling), conversation_(system) {}
 
   int run() {
-    const bool terminal = isatty(STDIN_FILENO) != 0;
-    if (terminal) print_hint("/help shows what can be typed; Ctrl-D leaves");
-    InterruptGuard guard;
-    std::string line;
-    while (!terminal || print_out("> ")) {
-      switch (reader_.next(line)) {
-        case ReadResult::kError:
-          print_error(format("cannot read standard input: {}", std::strerror(errno)));
-          return kExitFailed;
-        case ReadResult::kEnd:
-          return !terminal || print_out("\n") ? kExitOk : kExitFailed;
-        case ReadResult::kInterrupted:
-          InterruptGuard::clear();
-          if (!print_out("\n")) return kExitFailed;
-          continue;
-        case ReadResult::kLine:
-          break;
-      }
-      if (line.empty()) continue;
-      if (!(line[0] == '/' ? command(line) : answer(line))) return kExitFailed;
-    }
-    return kExitFailed;
+    if (isatty(STDIN_FILENO) != 0) print_hint("/help shows what can be typed; Ctrl-D leaves");
+    const InterruptGuard guard;
+    return for_each_typed_line(
+        [this](const std::string& line) { return line[0] == '/' ? command(line) : answer(line); });
   }
 
  private:
@@ -109,7 +88,6 @@ class Chat {
   Model& model_;
   SamplingParams sampling_;
   Conversation conversation_;
-  LineReader reader_;
 };
 
 }  // namespace

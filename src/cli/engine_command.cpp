@@ -1,9 +1,6 @@
 #include "cli/engine_command.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -12,6 +9,7 @@
 #include "cli/message.h"
 #include "cli/progress_bar.h"
 #include "cli/resolve_model.h"
+#include "formats/hf_checkpoint.h"
 
 namespace octavo::cli {
 namespace {
@@ -31,12 +29,10 @@ Result<JsonObject> default_sampling(const ServeOptions& options, const std::stri
     const bool is_auto = options.generation_config == "auto";
     const std::string folder = is_auto ? model_path : options.generation_config;
     const std::string path = folder + "/generation_config.json";
-    std::ifstream file(path);
-    if (!file && !is_auto) return not_found("--generation-config: cannot read " + path);
-    if (file) {
-      std::ostringstream text;
-      text << file.rdbuf();
-      const Json json = OCTAVO_TRY(parse_json(text.str(), path));
+    const auto text = formats::read_text_file(path);
+    if (!text.ok() && !is_auto) return not_found("--generation-config: cannot read " + path);
+    if (text.ok()) {
+      const Json json = OCTAVO_TRY(parse_json(*text, path));
       if (!json.is_object()) return data_loss(path + ": must be a JSON object");
       defaults = json.get_object();
     }
@@ -65,29 +61,20 @@ Status read_matryoshka(const Json& config, const std::string& source, server::Se
 
 Status read_model_config(const std::string& model_path, server::ServerConfig& out) {
   const std::string path = model_path + "/config.json";
-  std::ifstream file(path);
-  if (!file) return {};
-  std::ostringstream text;
-  text << file.rdbuf();
-  return read_matryoshka(OCTAVO_TRY(parse_json(text.str(), path)), path, out);
+  const auto text = formats::read_text_file(path);
+  if (!text.ok()) return {};
+  return read_matryoshka(OCTAVO_TRY(parse_json(*text, path)), path, out);
 }
 
 // The template that a file holds, or the value itself, which has Jinja's braces or a line's end.
 Result<std::string> read_chat_template(const std::string& value) {
   if (value.empty()) return value;
-  std::string text = value;
-  std::string source = "--chat-template";
-  std::ifstream file(value);
-  std::error_code ignored;
-  if (file && std::filesystem::is_regular_file(value, ignored)) {
-    std::ostringstream content;
-    content << file.rdbuf();
-    text = content.str();
-    source = value;
-  } else if (value.find_first_of("{}\n") == std::string::npos) {
+  const auto file = formats::read_text_file(value);
+  if (!file.ok() && value.find_first_of("{}\n") == std::string::npos) {
     return not_found("--chat-template: cannot read " + value);
   }
-  OCTAVO_TRY(check_chat_template(text, source));
+  const std::string& text = file.ok() ? *file : value;
+  OCTAVO_TRY(check_chat_template(text, file.ok() ? value : "--chat-template"));
   return text;
 }
 

@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "base/format.h"
+#include "cli/args.h"
 #include "cli/generate_args.h"
+#include "cli/message.h"
 
 namespace octavo::cli {
 
@@ -44,6 +48,28 @@ ReadResult LineReader::next(std::string& line) {
       pending_ += '\n';  // a last line without its end
     }
   }
+}
+
+int for_each_typed_line(const std::function<bool(const std::string& line)>& on_line) {
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  LineReader reader;
+  std::string line;
+  while (!terminal || print_out("> ")) {
+    switch (reader.next(line)) {
+      case ReadResult::kError:
+        print_error(format("cannot read standard input: {}", std::strerror(errno)));
+        return kExitFailed;
+      case ReadResult::kEnd:
+        return !terminal || print_out("\n") ? kExitOk : kExitFailed;
+      case ReadResult::kInterrupted:
+        InterruptGuard::clear();
+        if (!print_out("\n")) return kExitFailed;
+        break;
+      case ReadResult::kLine:
+        if (!line.empty() && !on_line(line)) return kExitFailed;
+    }
+  }
+  return kExitFailed;
 }
 
 }  // namespace octavo::cli

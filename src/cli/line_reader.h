@@ -1,7 +1,8 @@
-// LineReader: lines of standard input, noticing Ctrl-C while it waits.
+// LineReader: lines of standard input, noticing Ctrl-C while it waits; and the loop of a chat.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace octavo::cli {
@@ -19,5 +20,9 @@ class LineReader {
   size_t begin_ = 0;
   size_t searched_ = 0;  // there is no newline in [begin_, searched_)
 };
+
+// Calls `on_line` for each line that is not empty, until the input ends or it returns false; the
+// exit code. On a terminal a prompt stands before each line, and Ctrl-C begins a new one.
+int for_each_typed_line(const std::function<bool(const std::string& line)>& on_line);
 
 }  // namespace octavo::cli

@@ -1,8 +1,6 @@
 // `octavo chat` and `octavo complete`: ask a server that runs, ours or another with OpenAI's API.
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "base/check.h"
@@ -65,30 +63,6 @@ class Session {
   std::string model_;
 };
 
-// Calls `on_line` for each line typed until the input ends or it returns false.
-template <typename Fn>
-int for_each_line(const Fn& on_line) {
-  const bool terminal = isatty(STDIN_FILENO) != 0;
-  LineReader reader;
-  std::string line;
-  while (!terminal || print_out("> ")) {
-    switch (reader.next(line)) {
-      case ReadResult::kError:
-        print_error(format("cannot read standard input: {}", std::strerror(errno)));
-        return kExitFailed;
-      case ReadResult::kEnd:
-        return !terminal || print_out("\n") ? kExitOk : kExitFailed;
-      case ReadResult::kInterrupted:
-        InterruptGuard::clear();
-        if (!print_out("\n")) return kExitFailed;
-        break;
-      case ReadResult::kLine:
-        if (!line.empty() && !on_line(line)) return kExitFailed;
-    }
-  }
-  return kExitFailed;
-}
-
 // Whether to go on after an answer: an error of the server may pass, but one of a pipe counts.
 bool report(const Result<std::string>& answer) {
   if (answer.ok()) return true;
@@ -120,7 +94,7 @@ int chat(const RemoteOptions& options) {
   if (isatty(STDIN_FILENO) != 0) {
     print_hint(format("chatting with {}; Ctrl-C stops an answer, Ctrl-D leaves", session.model()));
   }
-  return for_each_line(say);
+  return for_each_typed_line(say);
 }
 
 int complete(const RemoteOptions& options) {
@@ -135,7 +109,7 @@ int complete(const RemoteOptions& options) {
   if (isatty(STDIN_FILENO) != 0) {
     print_hint(format("{} goes on with what you type; Ctrl-D leaves", session.model()));
   }
-  return for_each_line(go_on);
+  return for_each_typed_line(go_on);
 }
 
 }  // namespace

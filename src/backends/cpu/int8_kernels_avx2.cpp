@@ -141,7 +141,6 @@ constexpr Int8Kernel kernel() {
 
 const Int8Kernels kInt8Avx2 = {
     kPanel,
-    kLanes,
     0,
     quantize,
     {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),

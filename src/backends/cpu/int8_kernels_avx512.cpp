@@ -170,7 +170,6 @@ constexpr Int8Kernel kernel() {
 
 const Int8Kernels kInt8Avx512Vnni = {
     kPanel,
-    kLanes,
     kFewRows,
     quantize,
     {kernel<ops::BlockQ4_0>(), kernel<ops::BlockQ4_1>(), kernel<ops::BlockQ5_0>(),

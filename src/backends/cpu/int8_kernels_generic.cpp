@@ -170,7 +170,6 @@ constexpr Int8Kernel k_kernel() {
 const Int8Kernels kInt8Generic = {
     1,
     0,
-    0,
     quantize,
     {kernel<BlockQ4_0>(), kernel<BlockQ4_1>(), kernel<BlockQ5_0>(), kernel<BlockQ5_1>(),
      kernel<BlockQ8_0>(), k_kernel<BlockQ2_K>(), k_kernel<BlockQ3_K>(), k_kernel<BlockQ4_K>(),

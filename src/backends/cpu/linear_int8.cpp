@@ -1,5 +1,6 @@
 #include "backends/cpu/linear.h"
 #include "backends/cpu/linear_panels.h"
+#include "backends/cpu/pack_lanes.h"
 #include "ops/blocks.h"
 #include "ops/k_values.h"
 
@@ -50,7 +51,8 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
   const int64_t most = chunk_blocks(kernel.parts) / sub_blocks;
   const int64_t num_chunks = (file_blocks + most - 1) / most;
   const int64_t chunk = (file_blocks + num_chunks - 1) / num_chunks;  // in blocks of the file
-  const int64_t lane_stride = kernels.lanes * a.w->row_bytes();
+  const int lanes = packed_lanes(a.w->layout);
+  const int64_t lane_stride = lanes * a.w->row_bytes();
   for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
     const QuantizedBlock* rows = x + task.row * blocks;
     Int8Multiply product = {task.out,      task.out_stride, rows,   blocks,
@@ -79,7 +81,7 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
       product.x = rows + begin * sub_blocks;
       product.accumulate = begin > 0;
       const std::byte* packed =
-          task.packed == nullptr ? nullptr : task.packed + begin_bytes * kernels.lanes;
+          task.packed == nullptr ? nullptr : task.packed + begin_bytes * lanes;
       kernel.unpack(panel, {packed == nullptr ? weights : nullptr, product.blocks, next, packed,
                             lane_stride});
       kernel.multiply(product);

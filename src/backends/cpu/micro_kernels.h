@@ -120,7 +120,6 @@ struct Int8Kernel {
 
 struct Int8Kernels {
   int panel;
-  int lanes;     // rows that lie beside one another when packed; 0: reads rows only
   int few_rows;  // 0: multiply_few is null
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel);
   Int8Kernel by_type[kNumUnpackedTypes];

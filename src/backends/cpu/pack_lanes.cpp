@@ -27,17 +27,14 @@ struct BlockParts {
 // One block of `count` rows, of which the first is at `src`.
 void pack_block(std::byte* dst, const std::byte* src, int64_t row_bytes, int64_t count, int lanes,
                 const BlockParts& parts) {
-  for (int64_t r = 0; r < count; ++r, src += row_bytes) {
-    const std::byte* from = src;
-    std::byte* to = dst;
-    std::memcpy(to + r * parts.lead, from, parts.lead);
-    to += lanes * parts.lead;
-    from += parts.lead;
-    for (int64_t w = 0; w < parts.words; ++w, to += 4 * lanes, from += 4) {
-      std::memcpy(to + 4 * r, from, 4);
-    }
-    std::memcpy(to + r * parts.tail, from, parts.tail);
-  }
+  const auto copy = [&](int64_t bytes) {
+    for (int64_t r = 0; r < count; ++r) std::memcpy(dst + r * bytes, src + r * row_bytes, bytes);
+    dst += lanes * bytes;
+    src += bytes;
+  };
+  if (parts.lead > 0) copy(parts.lead);
+  for (int64_t w = 0; w < parts.words; ++w) copy(4);
+  if (parts.tail > 0) copy(parts.tail);
 }
 
 // The lanes of the kernel that `ops` has for this type; 0 where it reads rows.
