@@ -81,6 +81,7 @@ Result<ops::Weight> pack_lanes(Device& device, const ops::Weight& weight, int la
 
 void copy_packed_block(std::byte* dst, const ops::Weight& weight, int64_t row, int64_t block) {
   const int lanes = packed_lanes(weight.layout);
+  if (lanes == 0) return;  // rows that nobody packed
   const int64_t block_bytes = dtype_traits(weight.dtype).block_bytes;
   const BlockParts parts(block_bytes);
   const int64_t lane = row % lanes;
