@@ -43,8 +43,8 @@ bool is_mark(char32_t c) {
   return found == Category::kMn || found == Category::kMc || found == Category::kMe;
 }
 
-// The ideographs of Chinese, as BERT has them. Hugging Face starts the last but two of the blocks at
-// U+2B920, where the standard has U+2B820; ids follow Hugging Face.
+// The ideographs of Chinese, as BERT has them. Hugging Face starts the last but two of the blocks
+// at U+2B920, where the standard has U+2B820; ids follow Hugging Face.
 bool is_chinese(char32_t c) {
   constexpr std::pair<char32_t, char32_t> kBlocks[] = {
       {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},

@@ -49,11 +49,18 @@ TokenId WordPieceModel::find_longest(const std::string& prefix, std::string_view
 void WordPieceModel::encode(std::string_view word, Workspace& workspace,
                             std::vector<TokenId>& ids) const {
   const size_t before = ids.size();
+  const std::string& start = options_.start_prefix;
   bool known = !is_too_long(word);
   for (size_t pos = 0; known && pos < word.size();) {
-    const std::string& prefix = pos == 0 ? options_.start_prefix : options_.continuing_prefix;
+    const std::string_view rest = word.substr(pos);
+    const bool continues = pos > 0;
     size_t size_bytes = 0;
-    const TokenId id = find_longest(prefix, word.substr(pos), workspace.spelling, size_bytes);
+    TokenId id = kNoToken;
+    // What is spelled as a start within a word is not one.
+    if (!continues || start.empty() || !rest.starts_with(start)) {
+      id = find_longest(continues ? options_.continuing_prefix : start, rest, workspace.spelling,
+                        size_bytes);
+    }
     known = id != kNoToken;
     if (known) ids.push_back(id);
     pos += size_bytes;
