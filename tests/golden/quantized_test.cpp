@@ -231,6 +231,39 @@ TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
   std::filesystem::remove_all(folder);
 }
 
+// Codes that are no number end as the error that the logits hold NaN, with the file's name.
+TEST(QuantizedFolders, CodesThatAreNoNumberAreFound) {
+  const auto checkpoint = formats::HfCheckpoint::open(golden_folder("llama_fp8_channel")).value();
+  for (const uint8_t code : {0x7F, 0xFF}) {
+    std::vector<Tensor> tensors;
+    bool damaged = false;
+    for (const formats::TensorInfo& info : checkpoint->tensors()) {
+      const Tensor tensor = checkpoint->tensor(info);
+      tensors.push_back(tensor);
+      if (info.dtype != DType::kF8E4M3 || damaged) continue;
+      const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
+      std::vector<uint8_t> codes(bytes, bytes + tensor.count());
+      codes[codes.size() / 2] = code;
+      tensors.back() = owned(info.name, info.dtype, info.shape, std::move(codes));
+      damaged = true;
+    }
+    ASSERT_TRUE(damaged);
+    const std::string folder = testing::temp_path("nan");
+    write_folder(folder, checkpoint->metadata().at("config"), tensors);
+    const auto model = Model::load(folder, {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    Request request;
+    request.prompt_token_ids = {5, 17, 3};
+    request.sampling.max_tokens = 2;
+    const auto generated = (*model)->generate(request, nullptr);
+    std::filesystem::remove_all(folder);
+    ASSERT_FALSE(generated.ok());
+    const std::string& message = generated.status().message();
+    EXPECT_TRUE(message.starts_with(folder + ": ")) << message;
+    EXPECT_NE(message.find("logits hold NaN"), std::string::npos) << message;
+  }
+}
+
 constexpr const char* kQuantized[] = {
     "llama_awq",       "llama_ct_int4",     "llama_gptq",      "llama_gptq_act_order",
     "llama_fp8_block", "llama_fp8_channel", "llama_fp8_tensor"};
