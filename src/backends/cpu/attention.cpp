@@ -61,11 +61,43 @@ struct Scratch {
   Sums total;
 };
 
+FloatUnpack unpack_fn(DType dtype, const FloatKernels& kernels) {
+  switch (dtype) {
+    case DType::kI8:
+      return kernels.unpack_i8;
+    case DType::kF16:
+      return kernels.unpack_f16;
+    case DType::kBF16:
+      return kernels.unpack_bf16;
+    default:
+      return kernels.unpack_f32;
+  }
+}
+
+using Widen = void (*)(float* dst, const void* row, int64_t count);
+
+Widen widen_fn(DType dtype, const FloatKernels& kernels) {
+  switch (dtype) {
+    case DType::kI8:
+      return kernels.widen_i8;
+    case DType::kF16:
+      return kernels.widen_f16;
+    case DType::kBF16:
+      return kernels.widen_bf16;
+    default:
+      return [](float* dst, const void* row, int64_t count) {
+        std::memcpy(dst, row, count * sizeof(float));
+      };
+  }
+}
+
 class Attention {
  public:
   Attention(const AttentionArgs& a, const FloatKernels& kernels)
       : a_(a),
         kernels_(kernels),
+        unpack_(unpack_fn(a.kv.dtype, kernels)),
+        widen_(widen_fn(a.kv.dtype, kernels)),
         group_(a.num_heads / a.kv.num_kv_heads),
         head_dim_(a.kv.head_dim),
         padded_(round_up(head_dim_, kernels.panel)) {}
@@ -103,6 +135,8 @@ class Attention {
 
   const AttentionArgs& a_;
   const FloatKernels& kernels_;
+  FloatUnpack unpack_;
+  Widen widen_;
   int64_t group_;
   int64_t head_dim_;
   int64_t padded_;  // head_dim in whole panels
@@ -140,7 +174,7 @@ Part Attention::part_of(const Unit& u, int64_t tile) const {
 int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part, int64_t* offsets) const {
   const ops::PagedKv& kv = a_.kv;
   const int32_t* table = a_.batch.block_table + u.sequence * a_.batch.block_table_stride;
-  const int64_t row_bytes = dtype_bytes(kv.dtype, head_dim_);
+  const int64_t row_bytes = kv.row_bytes();
   const int64_t start = tile * kAttentionTile;
   const int64_t end = std::min(kAttentionTile + kMaxPanel, u.length - start);
   int64_t block = (start + part.begin) / kv.block_size;
@@ -154,7 +188,7 @@ int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part, int64_t
 }
 
 void Attention::prefetch(const std::byte* row) const {
-  const int64_t bytes = dtype_bytes(a_.kv.dtype, head_dim_);
+  const int64_t bytes = a_.kv.row_bytes();
   for (int64_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(row + i, 0, 2);
 }
 
@@ -189,9 +223,6 @@ void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
                                Scratch& scratch) const {
   const auto* cache = static_cast<const std::byte*>(a_.kv.k);
   const auto* values = static_cast<const std::byte*>(a_.kv.v);
-  const auto unpack = a_.kv.dtype == DType::kF32   ? kernels_.unpack_f32
-                      : a_.kv.dtype == DType::kF16 ? kernels_.unpack_f16
-                                                   : kernels_.unpack_bf16;
   for (int64_t j = part.aligned; j < part.end; j += kernels_.panel) {
     const void* keys[kMaxPanel];
     for (int r = 0; r < kernels_.panel; ++r) {
@@ -201,7 +232,7 @@ void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
       const int64_t next = j + r + kernels_.panel;
       if (next < ahead) prefetch(cache + scratch.offsets[next]);
     }
-    unpack(scratch.panel, keys, head_dim_);
+    unpack_(scratch.panel, keys, head_dim_);
     kernels_.multiply({scratch.scores + j, kAttentionTile, scratch.q, head_dim_, u.count,
                        scratch.panel, kernels_.panel, head_dim_, false});
   }
@@ -219,14 +250,7 @@ void Attention::weigh_values(const Unit& u, const Part& part, Scratch& scratch,
     const int64_t chunk = std::min(kValueChunk, part.end - j);
     for (int64_t r = 0; r < chunk; ++r) {
       float* dst = scratch.panel + r * padded_;
-      const std::byte* src = cache + scratch.offsets[j + r];
-      if (a_.kv.dtype == DType::kF32) {
-        std::memcpy(dst, src, head_dim_ * sizeof(float));
-      } else if (a_.kv.dtype == DType::kF16) {
-        kernels_.widen_f16(dst, src, head_dim_);
-      } else {
-        kernels_.widen_bf16(dst, src, head_dim_);
-      }
+      widen_(dst, cache + scratch.offsets[j + r], head_dim_);
       std::fill(dst + head_dim_, dst + padded_, 0.0f);
     }
     for (int64_t d = 0; d < padded_; d += kernels_.panel) {

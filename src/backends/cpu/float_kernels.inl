@@ -73,6 +73,56 @@ void unpack(float* dst, const void* const* rows, int64_t count) {
   }
 }
 
+// Codes of a KV cache with their sign bit flipped, one to a lane: (bits - 128) * scale, rounded once.
+OCTAVO_INLINE Vec code_values(IntVec bits, Vec scale) {
+  return fma(to_float(bits), scale, scale * set1(-128));
+}
+
+OCTAVO_INLINE float row_scale(const void* row, int64_t count) {
+  float scale;
+  memcpy(&scale, static_cast<const char*>(row) + count, sizeof(scale));
+  return scale;
+}
+
+OCTAVO_INLINE float code_value(const void* row, int64_t i, float scale) {
+  return static_cast<float>(static_cast<const int8_t*>(row)[i]) * scale;
+}
+
+void widen_i8(float* dst, const void* src, int64_t count) {
+  const float scale = row_scale(src, count);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const IntVec bytes = load_bytes(static_cast<const int8_t*>(src) + i);
+    store(dst + i, code_values(xor_int(bytes, set1_int(128)), set1(scale)));
+  }
+  for (; i < count; ++i) dst[i] = code_value(src, i, scale);
+}
+
+void unpack_i8(float* dst, const void* const* rows, int64_t count) {
+  constexpr int kStep = 16;
+  float scales[kPanel];
+  for (int r = 0; r < kPanel; ++r) scales[r] = row_scale(rows[r], count);
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    for (int half = 0; half < 2; ++half) {
+      const Vec scale = load(scales + half * kLanes);
+      IntVec words[4];
+      load_transposed(words, rows + half * kLanes, i);
+      for (int w = 0; w < 4; ++w) {
+        const IntVec bits = xor_int(words[w], set1_int(static_cast<int32_t>(0x80808080)));
+        float* out = dst + (i + 4 * w) * kPanel + half * kLanes;
+        store(out, code_values(and_int(bits, set1_int(255)), scale));
+        store(out + kPanel, code_values(and_int(shift_right<8>(bits), set1_int(255)), scale));
+        store(out + 2 * kPanel, code_values(and_int(shift_right<16>(bits), set1_int(255)), scale));
+        store(out + 3 * kPanel, code_values(shift_right<24>(bits), scale));
+      }
+    }
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < kPanel; ++r) dst[i * kPanel + r] = code_value(rows[r], i, scales[r]);
+  }
+}
+
 // 32 values of kLanes rows.
 template <typename Block>
 OCTAVO_INLINE void store_values(float* dst, const LaneBlock<kParts<Block>>& in) {
@@ -209,6 +259,7 @@ constexpr FloatKernels kFloatKernels = {
     unpack<Format::kF32>,
     unpack<Format::kF16>,
     unpack<Format::kBF16>,
+    unpack_i8,
     {unpack_quantized<ops::BlockQ4_0>, unpack_quantized<ops::BlockQ4_1>,
      unpack_quantized<ops::BlockQ5_0>, unpack_quantized<ops::BlockQ5_1>,
      unpack_quantized<ops::BlockQ8_0>, unpack_quantized<ops::BlockQ2_K>,
@@ -218,6 +269,7 @@ constexpr FloatKernels kFloatKernels = {
      unpack_quantized<ops::BlockMXFP4>},
     widen<Format::kF16>,
     widen<Format::kBF16>,
+    widen_i8,
     multiply,
     softmax,
     silu_mul,
