@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <boost/asio/post.hpp>
 #include <exception>
 #include <utility>
 
