@@ -1,13 +1,10 @@
 #include "server/http/connection.h"
 
 #include <algorithm>
-#include <boost/asio/dispatch.hpp>
-#include <boost/asio/post.hpp>
 #include <chrono>
 
 #include "base/format.h"
 #include "base/log.h"
-#include "server/http/io_loop.h"
 
 namespace octavo::server {
 namespace {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,11 +10,10 @@
 
 #include "server/http/exchange.h"
 #include "server/http/http_server.h"
+#include "server/http/io_loop.h"
 #include "server/http/request_parser.h"
 
 namespace octavo::server {
-
-class IoLoop;
 
 // A socket, with or without TLS. Handlers run on the loop that it belongs to.
 class Transport {

@@ -16,7 +16,6 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "server/http/connection.h"
-#include "server/http/io_loop.h"
 
 namespace octavo::server {
 namespace {

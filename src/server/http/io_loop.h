@@ -3,9 +3,12 @@
 // event for each of its streams and wakes the thread once.
 #pragma once
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <mutex>
 #include <thread>
