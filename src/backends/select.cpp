@@ -35,6 +35,9 @@ void for_each_slot(OpsRef& ops, const Visit& visit) {
   visit(ops.gather_rows, 0, "gather_rows");
   visit(ops.route, 0, "route");
   visit(ops.combine_experts, 0, "combine_experts");
+  visit(ops.norm_qkv_rope_write, 0, "norm_qkv_rope_write");
+  visit(ops.linear_residual, 0, "linear_residual");
+  visit(ops.norm_gated_mlp, 0, "norm_gated_mlp");
 }
 
 // What kAuto (and kInt8, which only block types have) means for a weight type.

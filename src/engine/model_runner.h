@@ -67,6 +67,7 @@ class ModelRunner final : public Executor {
   // On the CPU a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
+  ThreadPool* pool() override { return pool_.get(); }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
   // error leaves the old one.

@@ -94,13 +94,15 @@ void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   });
 }
 
+void rms_norm_row(float* out, const float* x, const float* weight, float eps, int64_t cols) {
+  const float mean = sum_of_squares(x, cols) / static_cast<float>(cols);
+  const float scale = 1 / std::sqrt(mean + eps);
+  for (int64_t i = 0; i < cols; ++i) out[i] = x[i] * scale * weight[i];
+}
+
 void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& a) {
   for_rows(ctx, a.x.rows, a.x.cols, [&](int64_t t) {
-    const float* x = a.x.row<float>(t);
-    float* out = a.out.row<float>(t);
-    const float mean = sum_of_squares(x, a.x.cols) / static_cast<float>(a.x.cols);
-    const float scale = 1 / std::sqrt(mean + a.eps);
-    for (int64_t i = 0; i < a.x.cols; ++i) out[i] = x[i] * scale * a.weight[i];
+    rms_norm_row(a.out.row<float>(t), a.x.row<float>(t), a.weight, a.eps, a.x.cols);
   });
 }
 

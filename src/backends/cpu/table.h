@@ -24,7 +24,9 @@ using KernelFn = std::variant<
     ops::OpFn<ops::PrepareInputArgs>, ops::OpFn<ops::RopeArgs>, ops::OpFn<ops::WriteKvArgs>,
     ops::OpFn<ops::AttentionArgs>, ops::OpFn<ops::ScaleQueriesArgs>,
     ops::OpFn<ops::ActivationMulArgs>, ops::OpFn<ops::SoftcapArgs>, ops::OpFn<ops::AddArgs>,
-    ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>, ops::OpFn<ops::CombineExpertsArgs>>;
+    ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>, ops::OpFn<ops::CombineExpertsArgs>,
+    ops::CompositeFn<ops::NormQkvRopeWriteArgs>, ops::CompositeFn<ops::LinearResidualArgs>,
+    ops::CompositeFn<ops::NormGatedMlpArgs>>;
 
 struct Kernel {
   std::string_view op;
