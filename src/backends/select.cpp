@@ -98,7 +98,11 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool re
   backend.device = &cpu::cpu_device();
   for_each_slot(backend.ops, [&](auto& slot, cpu::DTypeSet weights, const auto&) {
     using Fn = std::remove_reference_t<decltype(slot)>;
-    slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
+    // An op without weights that can round to bfloat16 does, unless float32 is asked for.
+    slot = weights == 0 && arithmetic != Arithmetic::kFloat32
+               ? best_fn<Fn>(weights, Arithmetic::kBFloat16, set)
+               : nullptr;
+    if (slot == nullptr) slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
   });
   backend.ops.pack_weight = repack ? cpu::pack_weight : pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;

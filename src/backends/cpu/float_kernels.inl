@@ -1,11 +1,11 @@
 // The float micro-kernels, written over simd.h and included by one file per instruction set.
-#include "backends/cpu/k_unpack.inl"
-#include "backends/cpu/micro_kernels.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/attention_kernels.inl"
+#include "backends/cpu/float_panels.inl"
 
 namespace octavo::backends::cpu {
 namespace {
 
+<<<<<<< HEAD
 // Rows of the register tile: 2 * kTileRows sums, two panel vectors and a broadcast fit 16 registers
 // (AVX-512 has 32, but 12 sums already hide the latency of its two 4-cycle FMA pipes).
 constexpr int kTileRows = 6;
@@ -158,6 +158,8 @@ void multiply(const FloatMultiply& a) {
   multiply_rest<kTileRows - 1>(a, row);
 }
 
+=======
+>>>>>>> main
 void softmax(float* scores, int64_t count, int64_t padded, float* max_out, float* sum_out) {
   const int64_t whole = count / kLanes * kLanes;
   float top = scores[0];
@@ -231,11 +233,18 @@ constexpr FloatKernels kFloatKernels = {
      unpack_quantized<ops::BlockQ5_K>, unpack_quantized<ops::BlockQ6_K>,
      unpack_quantized<ops::BlockIQ4_NL>, unpack_quantized<ops::BlockIQ4_XS>,
      unpack_quantized<ops::BlockMXFP4>},
+<<<<<<< HEAD
     unpack_lanes<Format::kF16>,
     unpack_lanes<Format::kBF16>,
     widen<Format::kF16>,
     widen<Format::kBF16>,
+=======
+>>>>>>> main
     multiply,
+    {{scale_query, score<unpack<Format::kF32>>, weigh<widen<Format::kF32>>},
+     {scale_query, score<unpack<Format::kF16>>, weigh<widen<Format::kF16>>},
+     {scale_query, score<unpack<Format::kBF16>>, weigh<widen<Format::kBF16>>},
+     {scale_query, score<unpack_codes>, weigh<widen_codes>}},
     softmax,
     silu_mul,
     gelu_tanh_mul,

@@ -301,6 +301,11 @@ OCTAVO_INLINE IntVec load_halves(const void* p) {
   memcpy(words, p, sizeof(words));
   return IntVec{words[0], words[1], words[2], words[3]};
 }
+OCTAVO_INLINE IntVec load_bytes(const void* p) {
+  uint8_t bytes[4];
+  memcpy(bytes, p, sizeof(bytes));
+  return IntVec{bytes[0], bytes[1], bytes[2], bytes[3]};
+}
 OCTAVO_INLINE Vec load_f16(const void* p) {
   return half_to_float(load_halves(p));
 }

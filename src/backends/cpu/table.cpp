@@ -57,6 +57,10 @@ template <const FloatKernels& kKernels>
 void attend(ExecContext& ctx, const AttentionArgs& a) {
   attention(ctx, a, kKernels);
 }
+template <const FloatKernels& kKernels, const AttentionKernel* kPreferred>
+void attend_bfloat16(ExecContext& ctx, const AttentionArgs& a) {
+  attention(ctx, a, kKernels, kPreferred);
+}
 template <const FloatKernels& kKernels>
 void activate(ExecContext& ctx, const ActivationMulArgs& a) {
   activation_mul(ctx, a, kKernels);
@@ -96,6 +100,8 @@ const Kernel kTable[] = {
     {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
     {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
     {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},
+    {"attention", 0, kBFloat16, Isa::kAvx512Bf16, true, "attention_bf16_avx512",
+     attend_bfloat16<kFloatAvx512, kAttentionBf16Avx512>},
     {"activation_mul", 0, kFloat32, Isa::kGeneric, true, "activation_mul_generic",
      activate<kFloatGeneric>},
     {"activation_mul", 0, kFloat32, Isa::kAvx2, true, "activation_mul_avx2", activate<kFloatAvx2>},

@@ -31,7 +31,7 @@ using KernelFn = std::variant<
 struct Kernel {
   std::string_view op;
   DTypeSet weights;       // linear: the weight types it reads; else 0
-  Arithmetic arithmetic;  // linear: how it computes; else kFloat32
+  Arithmetic arithmetic;  // how it computes: kFloat32 but for linear and attention
   Isa isa;                // the least set that can run it
   bool batch_invariant;   // the determinism that ops.h asks for
   std::string_view name;
