@@ -257,8 +257,8 @@ std::string engine_help(const EngineCommand& command) {
 std::string serve_flags_markdown() {
   std::string text =
       "# Flags of `octavo serve`\n\n"
-      "Made from the table in `src/cli/serve_flag_table.cpp` by `octavo serve --help-markdown`; a\n"
-      "test compares the two. Flags are spelled as vLLM spells them. A flag that is not supported\n"
+      "Made from the tables in `src/cli` by `octavo serve --help-markdown`; a test compares the two.\n"
+      "Flags are spelled as vLLM spells them. A flag that is not supported\n"
       "is an error at start, unless it is given the value that turns it off; one without effect "
       "is\n"
       "a warning.\n";
