@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tests of llama.cpp's server, those that ask for what any server with OpenAI's API has, against
+"""The tests of llama.cpp's server, those that ask for what any server with OpenAI's API has, on
 octavo:
 
   OCTAVO_BINARY=build/cpu/octavo tests/server/llama_cpp/run_tests.py SOURCE [--model M] [--venv DIR]
@@ -27,6 +27,7 @@ STRUCTURED = "structured output is not supported yet: 400"
 WORDING = "wants the type or words that llama.cpp has for an error"
 CORS = "wants the origin sent back, with credentials; octavo answers * unless flags say otherwise"
 MIXED = "wants token ids and strings mixed in one prompt"
+FIRST_CHUNK = "wants null as content beside the role; OpenAI and vLLM send an empty string"
 TWO_ANSWERS = "wants two messages of the assistant in a row refused; that is left to the template"
 
 # file, test, why it cannot pass
@@ -41,7 +42,7 @@ PORTABLE = [
     ("test_chat_completion", "test_completion_with_json_schema", STRUCTURED),
     ("test_chat_completion", "test_invalid_chat_completion_req", TWO_ANSWERS),
     ("test_chat_completion", "test_logprobs", PASSES),
-    ("test_chat_completion", "test_logprobs_stream", PASSES),
+    ("test_chat_completion", "test_logprobs_stream", FIRST_CHUNK),
     ("test_chat_completion", "test_logit_bias", NATIVE),
     ("test_chat_completion", "test_context_size_exceeded", WORDING),
     ("test_chat_completion", "test_context_size_exceeded_stream", WORDING),
