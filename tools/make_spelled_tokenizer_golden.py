@@ -70,10 +70,11 @@ def charsmap():
 
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-BERT_WORDS = ["don't", "he'll", " say,", "what?", "the quick", "[MASK]", "[CLS]", "#", "##s", "nothing",
-              "happened", "FAÇADE", "naïve", "mi\u0301o", "x" * 8, "x" * 9, "e" * 100, "e" * 101,
-              "\u4e00", "\U0002b820", "\U0002b920", "\uf900", "\u0085", "\v", "\ufffd", "\u00ad",
-              "\ue000", "i\u0307", "ΣΑΣ", "½", "ﬁ", "\u200d", "\u0903", "\u20dd", "Å", "の", "が"]
+BERT_WORDS = ["don't", "he'll", " say,", "what?", "the quick", "[MASK]", "[CLS]", "#", "##s",
+              "nothing", "happened", "FAÇADE", "naïve", "mi\u0301o", "x" * 8, "x" * 9, "e" * 100,
+              "e" * 101, "\u4e00", "\U0002b820", "\U0002b920", "\uf900", "\u0085", "\v", "\ufffd",
+              "\u00ad", "\ue000", "i\u0307", "ΣΑΣ", "½", "ﬁ", "\u200d", "\u0903", "\u20dd", "Å",
+              "の", "が"]
 
 
 def texts(rng, count, parts=()):

@@ -142,4 +142,11 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   return nullptr;
 }
 
+std::vector<std::string_view> pre_tokenizer_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kTable) names.push_back(row.name);
+  for (const RegexRow& row : kRegexTable) names.push_back(row.name);
+  return names;
+}
+
 }  // namespace octavo::tokenizer

@@ -18,6 +18,7 @@ namespace {
 using ops::AttentionArgs;
 using ops::kAttentionTile;
 
+constexpr int64_t kAhead = 128;  // keys of the next tile that are fetched beside this one's values
 constexpr int64_t kMinWork = 1 << 17;  // products below which waking other threads does not pay
 
 // Running softmax sums of the queries of a unit: exp-weighted values relative to `max`.
@@ -53,7 +54,7 @@ struct Part {
 struct Scratch {
   float* q;             // [kMaxQueries, head_dim], as the kernel packs them
   float* scores;        // [kMaxQueries, kAttentionTile]
-  const void** keys;    // rows of the cache at a tile's positions, and a panel beyond
+  const void** keys;    // rows of the cache at a tile's positions, and kAhead beyond
   const void** values;  // same
   std::byte* kernel;    // attention_scratch_bytes
   Sums tile;
@@ -79,6 +80,7 @@ class Attention {
         kernel_(choose_kernel(a.kv.dtype, kernels, preferred)),
         group_(a.num_heads / a.kv.num_kv_heads),
         head_dim_(a.kv.head_dim),
+        row_bytes_(a.kv.row_bytes()),
         padded_(round_up(head_dim_, kernels.panel)) {}
 
   void run(ops::ExecContext& ctx);
@@ -103,7 +105,8 @@ class Attention {
   Scratch take_scratch(Arena& arena) const;
   void load_queries(const Unit& u, Scratch& scratch) const;
   void compute_scores(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch) const;
-  void weigh_values(const Unit& u, const Part& part, Scratch& scratch, float* values) const;
+  void weigh_values(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch,
+                    float* values) const;
   void compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const;
   void reset(const Sums& sums, int64_t queries) const;
   void merge(const Sums& total, const Sums& tile, int64_t queries) const;
@@ -117,6 +120,7 @@ class Attention {
   const AttentionKernel& kernel_;
   int64_t group_;
   int64_t head_dim_;
+  int64_t row_bytes_;
   int64_t padded_;  // head_dim in whole panels
   int64_t num_units_ = 0;
   int64_t max_length_ = 0;
@@ -147,21 +151,20 @@ Part Attention::part_of(const Unit& u, int64_t tile) const {
 }
 
 // The rows of positions from part.aligned on (in place of those that may not be read: part.begin).
-// Goes on into the next tile for a panel, as far as there is one; gives where it ended, and fills
-// the part's last panel with its last row.
+// Goes on into the next tile for kAhead positions, as far as there are; gives where it ended, and
+// fills the part's last panel with its last row.
 int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part,
                           const Scratch& scratch) const {
   const ops::PagedKv& kv = a_.kv;
   const int32_t* table = a_.batch.block_table + u.sequence * a_.batch.block_table_stride;
-  const int64_t row_bytes = kv.row_bytes();
   const int64_t start = tile * kAttentionTile;
-  const int64_t end = std::min(kAttentionTile + kMaxPanel, u.length - start);
+  const int64_t end = std::min(kAttentionTile + kAhead, u.length - start);
   int64_t block = (start + part.begin) / kv.block_size;
   int64_t slot = (start + part.begin) % kv.block_size;
   for (int64_t j = part.begin; j < end; ++block, slot = 0) {
     const std::byte* key = kv.row(kv.k, table[block], u.kv_head, slot);
     const std::byte* value = kv.row(kv.v, table[block], u.kv_head, slot);
-    for (; slot < kv.block_size && j < end; ++slot, key += row_bytes, value += row_bytes) {
+    for (; slot < kv.block_size && j < end; ++slot, key += row_bytes_, value += row_bytes_) {
       scratch.keys[j] = key;
       scratch.values[j++] = value;
     }
@@ -177,7 +180,10 @@ int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part,
 
 void Attention::prefetch(const void* row) const {
   const auto* bytes = static_cast<const std::byte*>(row);
-  for (int64_t i = 0; i < a_.kv.row_bytes(); i += kCacheLine) __builtin_prefetch(bytes + i, 0, 2);
+  // A line that a row ends in is most often the one that the next row begins in.
+  int64_t i = 0;
+  do __builtin_prefetch(bytes + i, 0, 2);
+  while ((i += kCacheLine) + kCacheLine <= row_bytes_);
 }
 
 Sums Attention::take_sums(Arena& arena, int64_t queries) const {
@@ -189,8 +195,8 @@ Scratch Attention::take_scratch(Arena& arena) const {
   Scratch s;
   s.q = arena.take<float>(kMaxQueries * head_dim_);
   s.scores = arena.take<float>(kMaxQueries * kAttentionTile);
-  s.keys = arena.take<const void*>(kAttentionTile + kMaxPanel);
-  s.values = arena.take<const void*>(kAttentionTile + kMaxPanel);
+  s.keys = arena.take<const void*>(kAttentionTile + kAhead);
+  s.values = arena.take<const void*>(kAttentionTile + kAhead);
   s.kernel = arena.take<std::byte>(attention_scratch_bytes(padded_));
   s.tile = take_sums(arena, kMaxQueries);
   s.total = take_sums(arena, kMaxQueries);
@@ -225,9 +231,12 @@ void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
 }
 
 // values[i, :] = sum over the part's j of scores[i, j] * value[j, :].
-void Attention::weigh_values(const Unit& u, const Part& part, Scratch& scratch,
+void Attention::weigh_values(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch,
                              float* values) const {
+  constexpr int64_t kStep = kAhead * kValueChunk / kAttentionTile;
   for (int64_t j = part.aligned; j < part.end; j += kValueChunk) {
+    const int64_t next = kAttentionTile + j * kAhead / kAttentionTile;
+    for (int64_t r = next; r < std::min(next + kStep, ahead); ++r) prefetch(scratch.keys[r]);
     kernel_.weigh({values, scratch.scores + j, kAttentionTile, u.count, scratch.values + j,
                    std::min(kValueChunk, part.end - j), head_dim_, j > part.aligned,
                    scratch.kernel});
@@ -257,7 +266,7 @@ void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, cons
       out.sum[i] = 0;
     }
   }
-  weigh_values(u, part, scratch, out.values);
+  weigh_values(u, part, ahead, scratch, out.values);
 }
 
 void Attention::reset(const Sums& sums, int64_t queries) const {
@@ -400,7 +409,7 @@ int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads) {
   const int64_t padded = round_up(max_head_dim, kMaxPanel);
   const int64_t sums = 2 * kMaxQueries + kMaxQueries * padded;
   const int64_t floats = kMaxQueries * padded + kMaxQueries * kAttentionTile + 2 * sums;
-  const int64_t rows = 2 * (kAttentionTile + kMaxPanel);
+  const int64_t rows = 2 * (kAttentionTile + kAhead);
   const int64_t bytes = floats * static_cast<int64_t>(sizeof(float)) +
                         rows * static_cast<int64_t>(sizeof(void*)) +
                         attention_scratch_bytes(padded);

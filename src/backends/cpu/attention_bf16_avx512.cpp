@@ -156,16 +156,27 @@ void weigh(const WeighRows& a) {
   weigh_pairs(a, weights, weights + a.num_queries * (kValueChunk / 2));
 }
 
+OCTAVO_INLINE IntVec codes_to_bf16(__m256i codes) {
+  const Vec low = to_float(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(codes)));
+  const Vec high = to_float(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(codes, 1)));
+  const __m512bh values = _mm512_cvtne2ps_pbh(high, low);
+  IntVec result;
+  memcpy(&result, &values, sizeof(result));
+  return result;
+}
+
 // The codes of a row as bfloat16; gives its scale.
 OCTAVO_INLINE float widen_codes(uint16_t* dst, const void* row, int64_t count) {
   const auto* codes = static_cast<const int8_t*>(row);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const int64_t left = count - i;
-    const __mmask16 mask = static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1 << left) - 1);
-    const Vec values = to_float(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, codes + i)));
-    // Small integers have nothing in the low half of a float.
-    const __m256i halves = _mm512_cvtepi32_epi16(shift_right<16>(_mm512_castps_si512(values)));
-    _mm256_mask_storeu_epi16(dst + i, mask, halves);
+  int64_t i = 0;
+  for (; i + kPanel <= count; i += kPanel) {
+    const auto* p = reinterpret_cast<const __m256i*>(codes + i);
+    _mm512_storeu_si512(dst + i, codes_to_bf16(_mm256_loadu_si256(p)));
+  }
+  if (i < count) {
+    const __mmask32 mask = (__mmask32{1} << (count - i)) - 1;
+    const IntVec values = codes_to_bf16(_mm256_maskz_loadu_epi8(mask, codes + i));
+    _mm512_mask_storeu_epi16(dst + i, mask, values);
   }
   float scale;
   memcpy(&scale, codes + count, sizeof(scale));

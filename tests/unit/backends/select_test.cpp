@@ -36,7 +36,7 @@ TEST(Select, TheForcedSetIsWhatRuns) {
     EXPECT_EQ(backend->kernels, cpu::isa_name(set));
     // Every pointer is that of a row which the set includes, and of the widest such row.
     const std::vector<ChosenKernel> kernels = chosen_kernels(backend->ops);
-    EXPECT_EQ(kernels.size(), 13u + 26u);  // ops, and weight types of linear
+    EXPECT_EQ(kernels.size(), 16u + 26u);  // ops and composites, and weight types of linear
     for (const ChosenKernel& c : kernels) {
       EXPECT_LE(c.kernel->isa, set) << c.what;
       for (const cpu::Kernel& row : cpu::kernel_table()) {

@@ -155,6 +155,37 @@ TEST(GgufWordPiece, LinearOnLongTexts) {
   }
 }
 
+// Whatever the metadata, loading and using it ends in an error or in ids of the vocabulary.
+TEST(GgufSpelled, SurvivesRandomMetadata) {
+  Rng rng(5);
+  JsonObject bpe = small_word_piece();
+  bpe["tokenizer.ggml.model"] = "gemma4";
+  bpe["tokenizer.ggml.merges"] = {"\u2581wor ld", "\u2581h ld"};
+  bpe["tokenizer.ggml.tokens"] = {"<unk>",       "\u2581",  "a",         "\u2581wor", "ld",
+                                  "\u2581world", "\u2581h", "\u2581hld", "<0x0A>",    "<0xC3>"};
+  const Json values[] = {nullptr, true, -1, 3, 1e9, "", "a", "\xFF", JsonArray{}, {"a"}, {1, 3}};
+  for (const JsonObject& base : {small_word_piece(), bpe}) {
+    size_t loaded = 0;
+    for (int round = 0; round < 2000; ++round) {
+      JsonObject metadata = base;
+      auto field = metadata.begin() + static_cast<ptrdiff_t>(rng.next_u64() % metadata.size());
+      const Json& value = values[rng.next_u64() % std::size(values)];
+      JsonArray* elements = field->value().if_array();
+      if (elements != nullptr && rng.next_u64() % 8 != 0) {
+        (*elements)[rng.next_u64() % elements->size()] = value;
+      } else {
+        field->value() = value;
+      }
+      const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
+      if (!tokenizer.ok()) continue;
+      ++loaded;
+      const Ids ids = (*tokenizer)->encode("Hello WORLD\xFF [SEP] a\n", {true, true}).value();
+      EXPECT_TRUE((*tokenizer)->decode(ids, true).ok());
+    }
+    EXPECT_GT(loaded, 50u);
+  }
+}
+
 // Byte-pair encoding of spelled text, as Gemma's tokenizer.json has it.
 TEST(GgufSpelledBpe, IdsAreThoseOfHuggingFace) {
   SpelledCase test = read_case("gemma");

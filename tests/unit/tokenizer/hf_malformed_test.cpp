@@ -158,22 +158,6 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
        R"({"type": "Unigram", "vocab": [["a", 0]], "byte_fallback": 1})",
        kLoss,
        "'byte_fallback'"},
-      {{"model", "type"}, R"("WordPiece")", kLoss, "'continuing_subword_prefix' is missing"},
-      {{"model"},
-       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
-           "max_input_chars_per_word": 0})",
-       kLoss,
-       "'max_input_chars_per_word' is 0"},
-      {{"model"},
-       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
-           "max_input_chars_per_word": 9})",
-       kLoss,
-       "'unk_token' is missing"},
-      {{"decoder"},
-       R"({"type": "Sequence", "decoders": [{"type": "WordPiece", "prefix": "#",
-           "cleanup": true}, {"type": "ByteFallback"}]})",
-       kCannot,
-       "'WordPiece' beside"},
       {{"normalizer"}, no_base64.c_str(), kLoss, "'precompiled_charsmap' is not Base64"},
       {{"normalizer"}, short_map.c_str(), kLoss, "2 bytes cannot hold a trie"},
       {{"normalizer"}, empty_trie.c_str(), kLoss, "cannot hold a trie of 0"},
@@ -203,6 +187,32 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
   Json base = small_file();
   base.as_object()["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}};
   base.as_object()["decoder"] = base.at("pre_tokenizer");
+  ASSERT_TRUE(load(base).ok());
+  for (const BadCase& bad : cases) expect_refused(bad, base);
+}
+
+TEST(HfTokenizer, SaysWhatIsWrongWithWordPieces) {
+  const BadCase cases[] = {
+      {{"model", "type"}, R"("WordPiece")", kLoss, "'continuing_subword_prefix' is missing"},
+      {{"model"},
+       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
+           "max_input_chars_per_word": 0})",
+       kLoss,
+       "'max_input_chars_per_word' is 0"},
+      {{"model"},
+       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
+           "max_input_chars_per_word": 9})",
+       kLoss,
+       "'unk_token' is missing"},
+      {{"decoder"},
+       R"({"type": "Sequence", "decoders": [{"type": "WordPiece", "prefix": "#",
+           "cleanup": true}, {"type": "ByteFallback"}]})",
+       kCannot,
+       "'WordPiece' beside"},
+  };
+  Json base = small_file();
+  base.as_object()["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  base.as_object()["decoder"] = nullptr;
   ASSERT_TRUE(load(base).ok());
   for (const BadCase& bad : cases) expect_refused(bad, base);
 }
