@@ -41,6 +41,10 @@ struct FlagGroup {
   std::span<const ServeFlag> flags;
 };
 
+// Of `octavo serve` alone; the others are in serve_flag_table.cpp.
+std::span<const ServeFlag> observability_flags();
+std::span<const ServeFlag> front_end_flags();
+
 // A command that runs an engine.
 struct EngineCommand {
   std::string_view name;              // "octavo serve"
