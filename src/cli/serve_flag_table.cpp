@@ -247,19 +247,6 @@ constexpr ServeFlag kFrontEndFlags[] = {
      store<OCTAVO_OPTION(http.ssl_ca_certs)>},
     {"--ssl-cert-reqs", "", kValue, kWorks, "0|2", "2: clients must show a certificate",
      store_cert_reqs},
-    {"--chat-template", "", kValue, kWorks, "FILE",
-     "a Jinja template in place of the model's own; or its text",
-     store<OCTAVO_OPTION(chat_template)>},
-    {"--chat-template-content-format", "", kValue, kWorks, "auto|string|openai",
-     "contents reach templates as text or as lists of parts; auto: as the template takes them",
-     store_content_format},
-    {"--trust-request-chat-template", "", kBool, kWorks, "", "requests may bring a chat_template",
-     store<OCTAVO_OPTION(server.trust_request_chat_template)>},
-    {"--default-chat-template-kwargs", "", kValue, kWorks, "JSON",
-     "variables of the chat template; a request's own win",
-     store<OCTAVO_OPTION(server.default_chat_template_kwargs)>},
-    {"--response-role", "", kValue, kWorks, "ROLE", "the role of answers",
-     store<OCTAVO_OPTION(server.response_role)>},
     {"--return-tokens-as-token-ids", "", kBool, kWorks, "", "show tokens as token:ID in logprobs",
      store<OCTAVO_OPTION(server.return_tokens_as_token_ids)>},
     {"--enable-prompt-tokens-details", "", kBool, kWorks, "",
@@ -295,10 +282,42 @@ constexpr ServeFlag kFrontEndFlags[] = {
      store<OCTAVO_OPTION(shutdown_timeout_s)>},
 };
 
+constexpr ServeFlag kChatFlags[] = {
+    {"--chat-template", "", kValue, kWorks, "FILE",
+     "a Jinja template in place of the model's own; or its text",
+     store<OCTAVO_OPTION(chat_template)>},
+    {"--chat-template-content-format", "", kValue, kWorks, "auto|string|openai",
+     "contents reach templates as text or as lists of parts; auto: as the template takes them",
+     store_content_format},
+    {"--trust-request-chat-template", "", kBool, kWorks, "", "requests may bring a chat_template",
+     store<OCTAVO_OPTION(server.trust_request_chat_template)>},
+    {"--default-chat-template-kwargs", "", kValue, kWorks, "JSON",
+     "variables of the chat template; a request's own win",
+     store<OCTAVO_OPTION(server.default_chat_template_kwargs)>},
+    {"--response-role", "", kValue, kWorks, "ROLE", "the role of answers",
+     store<OCTAVO_OPTION(server.response_role)>},
+};
+
 constexpr ServeFlag kConfigFlags[] = {
     {"--config", "", kValue, kWorks, "FILE", "a YAML file whose keys are these flags; flags win",
      store<OCTAVO_OPTION(config_file)>},
 };
+
+// Of commands that bound by themselves how much waits, in place of the server's.
+constexpr ServeFlag kNoQueuedReqs{"--max-num-queued-reqs",
+                                  "",
+                                  kValue,
+                                  kRefused,
+                                  "",
+                                  "no more is submitted than may wait",
+                                  nullptr};
+constexpr ServeFlag kNoQueuedTokens{"--max-num-queued-tokens",
+                                    "",
+                                    kValue,
+                                    kRefused,
+                                    "",
+                                    "no more is submitted than may wait",
+                                    nullptr};
 
 constexpr ServeFlag kGenerateFlags[] = {
     {"--input", "-i", kValue, kWorks, "FILE", "requests, one JSON object a line",
@@ -314,6 +333,8 @@ constexpr ServeFlag kGenerateFlags[] = {
     {"--debug-page-table", "", kBool, kWorks, "",
      "print which KV blocks a request has, before its last token",
      store<OCTAVO_OPTION(generate.debug_page_table)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 constexpr ServeFlag kThroughputFlags[] = {
@@ -339,6 +360,8 @@ constexpr ServeFlag kThroughputFlags[] = {
      store<OCTAVO_OPTION(throughput.temperature)>},
     {"--output-json", "", kValue, kWorks, "FILE", "write the figures there too",
      store<OCTAVO_OPTION(throughput.output_json)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 #undef OCTAVO_OPTION
@@ -348,18 +371,15 @@ constexpr FlagGroup kServeGroups[] = {
     {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
     {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},  {"Logs and metrics", kObservabilityFlags},
-    {"Front end", kFrontEndFlags},
+    {"Front end", kFrontEndFlags},    {"Chat", kChatFlags},
 };
 
 // Without a front end.
 constexpr FlagGroup kGenerateGroups[] = {
-    {"Files", kGenerateFlags},
-    {"Model", kModelFlags},
-    {"Memory", kMemoryFlags},
-    {"Scheduling", kSchedulingFlags},
-    {"Several devices", kParallelFlags},
-    {"Execution", kExecutionFlags},
-    {"Adapters, speculation, tools, transfer", kFeatureFlags},
+    {"Files", kGenerateFlags},        {"Chat", kChatFlags},
+    {"Model", kModelFlags},           {"Memory", kMemoryFlags},
+    {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
+    {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},
 };
 
