@@ -20,7 +20,7 @@ namespace octavo {
 struct LoadOptions {
   std::string backend = "auto";         // auto, cpu, ref
   std::string dtype = "auto";           // auto, bfloat16, float32: arithmetic of matrix products
-  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
   // auto, flash_attention_3, flash_attention_2, paged, sdpa, eager; auto: the best that can run.
   std::string attn_implementation = "auto";
   // Copy weights into the layout that is computed fastest, where memory suffices; else they are

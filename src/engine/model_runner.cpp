@@ -46,7 +46,7 @@ Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
   const model::CausalLM& lm = *runner.model_;
   return MemoryNeeds{
       .weight_bytes = lm.totals().weight_bytes,
-      .kv_bytes_per_token = dtype_bytes(runner.kv_dtype_, lm.config().kv_values_per_token()),
+      .kv_bytes_per_token = runner.kv_bytes_per_token(),
       .workspace_bytes = runner.workspace_bytes(),
       .max_model_len = runner.max_model_len_};
 }
@@ -99,22 +99,18 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
   const std::string& dtype = options.kv_cache_dtype;
   if (dtype == "auto") {
     kv_dtype_ = backend_.arithmetic == backends::Arithmetic::kFloat32 ? DType::kF32 : DType::kBF16;
-  } else if (dtype == "float32" || dtype == "bfloat16" || dtype == "float16") {
+  } else if (dtype == "float32" || dtype == "bfloat16" || dtype == "float16" || dtype == "int8") {
     kv_dtype_ = *parse_dtype(dtype);
-  } else if (dtype == "int8") {
-    return unsupported(
-        format("kv_cache_dtype int8: the backend '{}' keeps keys and values unquantized; use auto, "
-               "float32, bfloat16 or float16",
-               backend_.name));
   } else {
-    return invalid_argument(
-        format("kv_cache_dtype '{}' is not known: use auto, float32, bfloat16 or float16", dtype));
+    return invalid_argument(format(
+        "kv_cache_dtype '{}' is not known: use auto, float32, bfloat16, float16 or int8", dtype));
   }
   return {};
 }
 
-int64_t ModelRunner::kv_block_bytes() const {
-  return dtype_bytes(kv_dtype_, limits_.block_size * model_->config().kv_values_per_token());
+int64_t ModelRunner::kv_bytes_per_token() const {
+  const model::ModelConfig& config = model_->config();
+  return config.kv_rows_per_token() * ops::kv_row_bytes(kv_dtype_, config.head_dim);
 }
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {

@@ -47,7 +47,8 @@ class ModelRunner final : public Executor {
   int num_threads() const { return pool_->num_threads(); }
   DType kv_cache_dtype() const { return kv_dtype_; }
   int64_t num_kv_blocks() const { return kv_ == nullptr ? 0 : kv_->num_blocks(); }
-  int64_t kv_block_bytes() const;
+  int64_t kv_bytes_per_token() const;
+  int64_t kv_block_bytes() const { return limits_.block_size * kv_bytes_per_token(); }
   // Of all memory but weights and KV cache; taken as it is touched.
   int64_t workspace_bytes() const {
     return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes +

@@ -135,22 +135,40 @@ class PagedBatch {
   void poison(size_t s, int64_t p) {
     const int64_t block = table_[s * table_stride_ + p / kv_.block_size];
     for (int64_t h = 0; h < kv_.num_kv_heads; ++h) {
-      const int64_t row = (block * kv_.num_kv_heads + h) * kv_.block_size + p % kv_.block_size;
-      const int64_t bytes = dtype_bytes(kv_.dtype, kv_.head_dim);
-      std::memset(static_cast<std::byte*>(kv_.k) + row * bytes, 0xFF, bytes);  // NaN
-      std::memset(static_cast<std::byte*>(kv_.v) + row * bytes, 0xFF, bytes);
+      for (void* part : {kv_.k, kv_.v}) {  // all bits set are a NaN, of a scale too
+        std::memset(kv_.row(part, block, h, p % kv_.block_size), 0xFF, kv_.row_bytes());
+      }
     }
   }
 
   void narrow(DType dtype) {
-    const auto convert = dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
-    for (size_t i = 0; i < k_.size(); ++i) {
-      k16_.push_back(convert(k_[i]));
-      v16_.push_back(convert(v_[i]));
-    }
-    kv_.k = k16_.data();
-    kv_.v = v16_.data();
     kv_.dtype = dtype;
+    kv_.k = narrow(k_, narrow_k_);
+    kv_.v = narrow(v_, narrow_v_);
+  }
+
+  void* narrow(const std::vector<float>& values, std::vector<uint8_t>& rows) const {
+    for (size_t i = 0; i < values.size(); i += kv_.head_dim) {
+      const float* row = &values[i];
+      rows.resize(rows.size() + kv_.row_bytes());
+      uint8_t* bytes = &rows[rows.size() - kv_.row_bytes()];
+      if (kv_.dtype == DType::kI8) {
+        // Of a slot that no token was written to the scale is NaN and every code -128.
+        const float scale = std::fabs(row[0]) / 64;
+        for (int64_t d = 0; d < kv_.head_dim; ++d) {
+          const double code = std::clamp(std::nearbyint(row[d] / scale), -127.0f, 127.0f);
+          bytes[d] = std::isnan(scale) ? 0x80 : static_cast<uint8_t>(static_cast<int>(code));
+        }
+        std::memcpy(bytes + kv_.head_dim, &scale, sizeof(scale));
+        continue;
+      }
+      for (int64_t d = 0; d < kv_.head_dim; ++d) {
+        const auto convert = kv_.dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
+        const uint16_t half = convert(row[d]);
+        std::memcpy(bytes + 2 * d, &half, sizeof(half));
+      }
+    }
+    return rows.data();
   }
 
   std::vector<Sequence> sequences_;
@@ -161,8 +179,8 @@ class PagedBatch {
   int64_t table_stride_ = 0;
   std::vector<float> k_;
   std::vector<float> v_;
-  std::vector<uint16_t> k16_;
-  std::vector<uint16_t> v16_;
+  std::vector<uint8_t> narrow_k_;
+  std::vector<uint8_t> narrow_v_;
   ops::PagedKv kv_;
   std::unique_ptr<PaddedMat> q_;
   std::vector<int32_t> chunk_cu_seqlens_;
@@ -174,6 +192,12 @@ class AttentionKernel : public ::testing::TestWithParam<const Kernel*> {
   void run(Context& context, const ops::AttentionArgs& args) const {
     call(*GetParam(), context, args);
   }
+
+  static double tolerance(DType dtype) {
+    const bool rounds = GetParam()->arithmetic == backends::Arithmetic::kBFloat16;
+    return rounds && (dtype == DType::kBF16 || dtype == DType::kI8) ? kAttentionBFloat16
+                                                                    : kAttention;
+  }
 };
 
 const std::vector<Sequence> kMixed = {{300, 1}, {7, 7}, {520, 70}, {1, 1}, {257, 2}, {256, 1}};
@@ -183,12 +207,13 @@ const Mask kMasks[] = {{},        {1, 0, 0},  {100, 0, 0},  {300, 0, 30}, {256, 
 
 TEST_P(AttentionKernel, AgreesWithTheOracle) {
   Rng rng(5);
-  const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 1, 80}, {3, 3, 20}, {70, 1, 8}};
-  const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+  const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 2, 37},
+                          {2, 1, 80}, {3, 3, 20}, {70, 1, 8}, {4, 2, 128}};
+  const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
   for (size_t i = 0; i < std::size(shapes); ++i) {
     const Heads& heads = shapes[i];
     for (size_t j = 0; j < std::size(dtypes); ++j) {
-      if (i != 0 && i % std::size(dtypes) != j) continue;  // every type with the first shape
+      if (i > 1 && i % std::size(dtypes) != j) continue;  // every type with the first shapes
       const DType dtype = dtypes[j];
       const int64_t block_size = random_int(rng, 1, 40);
       PagedBatch batch(rng, dtype, heads, block_size, kMixed);
@@ -197,7 +222,7 @@ TEST_P(AttentionKernel, AgreesWithTheOracle) {
       Context context(2, batch.num_tokens(), batch.cols());
       backends::ref::attention(*context, batch.args(expected, heads.num_heads));
       run(context, batch.args(actual, heads.num_heads));
-      ASSERT_LE(relative_error(actual, expected), kAttention)
+      ASSERT_LE(relative_error(actual, expected), tolerance(dtype))
           << heads.num_heads << "/" << heads.num_kv_heads << " heads of " << heads.head_dim << " "
           << dtype_traits(dtype).name << ", blocks of " << block_size;
       ASSERT_TRUE(actual.padding_is_untouched());
@@ -211,7 +236,7 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
   for (const Mask& mask : kMasks) {
     SCOPED_TRACE(::testing::Message()
                  << "window " << mask.window << ", chunk " << mask.chunk << ", " << mask.softcap);
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       PagedBatch batch(rng, dtype, heads, random_int(rng, 1, 40), kMixed);
       batch.set_mask(mask);
       PaddedMat expected(batch.num_tokens(), batch.cols());
@@ -219,7 +244,7 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
       Context context(2, batch.num_tokens(), batch.cols());
       backends::ref::attention(*context, batch.args(expected, heads.num_heads));
       run(context, batch.args(actual, heads.num_heads));
-      ASSERT_LE(relative_error(actual, expected), kAttention);
+      ASSERT_LE(relative_error(actual, expected), tolerance(dtype));
       ASSERT_TRUE(actual.padding_is_untouched());
     }
   }
@@ -228,21 +253,23 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
 TEST_P(AttentionKernel, SequencesAloneAndInChunksAreTheSameBits) {
   Rng rng(6);
   const Heads heads = {6, 2, 64};
-  for (const Mask& mask : kMasks) {
-    PagedBatch batch(rng, DType::kBF16, heads, 16, kMixed);
-    batch.set_mask(mask);
-    PaddedMat whole(batch.num_tokens(), batch.cols());
-    Context context(2, batch.num_tokens(), batch.cols());
-    run(context, batch.args(whole, heads.num_heads));
-    for (size_t s = 0; s < kMixed.size(); ++s) {
-      for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
-        for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
-          const int64_t end = std::min(begin + chunk, kMixed[s].rows);
-          PaddedMat part(end - begin, batch.cols());
-          run(context, batch.chunk(part, heads.num_heads, s, begin, end));
-          ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
-              << "window " << mask.window << ", chunk " << mask.chunk << ", sequence " << s
-              << ", rows " << begin << " to " << end;
+  for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    for (const Mask& mask : kMasks) {
+      PagedBatch batch(rng, dtype, heads, 16, kMixed);
+      batch.set_mask(mask);
+      PaddedMat whole(batch.num_tokens(), batch.cols());
+      Context context(2, batch.num_tokens(), batch.cols());
+      run(context, batch.args(whole, heads.num_heads));
+      for (size_t s = 0; s < kMixed.size(); ++s) {
+        for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
+          for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
+            const int64_t end = std::min(begin + chunk, kMixed[s].rows);
+            PaddedMat part(end - begin, batch.cols());
+            run(context, batch.chunk(part, heads.num_heads, s, begin, end));
+            ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
+                << dtype_traits(dtype).name << ", window " << mask.window << ", chunk "
+                << mask.chunk << ", sequence " << s << ", rows " << begin << " to " << end;
+          }
         }
       }
     }
@@ -256,7 +283,8 @@ TEST_P(AttentionKernel, ThreadsDoNotChangeABit) {
   const std::vector<Sequence> batches[] = {{{3000, 1}}, {{900, 3}}, kMixed};
   for (const Mask& mask : {Mask{}, Mask{700, 0, 0}, Mask{0, 1024, 20}}) {
     for (const auto& sequences : batches) {
-      PagedBatch batch(rng, DType::kF32, heads, 32, sequences);
+      const DType dtype = mask.window > 0 ? DType::kI8 : DType::kF32;
+      PagedBatch batch(rng, dtype, heads, 32, sequences);
       batch.set_mask(mask);
       PaddedMat one(batch.num_tokens(), batch.cols());
       Context single(1, batch.num_tokens(), batch.cols());

@@ -151,6 +151,7 @@ class Harness {
   std::unique_ptr<ModelRunner> load(int64_t block_size) {
     LoadOptions load_options;
     load_options.threads = 1;
+    load_options.kv_cache_dtype = options_.kv_cache_dtype;
     engine::RunnerLimits limits;
     limits.block_size = block_size;
     auto model = engine::load_model(options_.model_path, load_options, limits);

@@ -9,6 +9,7 @@ namespace octavo::testing {
 
 struct ScheduleOptions {
   std::string model_path;
+  std::string kv_cache_dtype = "auto";
   uint64_t first_seed = 1;
   int64_t num_schedules = 100;
   int64_t schedules_per_pool = 100;  // that draw from the same requests
