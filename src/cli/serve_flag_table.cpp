@@ -199,6 +199,22 @@ constexpr ServeFlag kConfigFlags[] = {
      store<OCTAVO_OPTION(config_file)>},
 };
 
+// Of commands that bound by themselves how much waits, in place of the server's.
+constexpr ServeFlag kNoQueuedReqs{"--max-num-queued-reqs",
+                                  "",
+                                  kValue,
+                                  kRefused,
+                                  "",
+                                  "no more is submitted than may wait",
+                                  nullptr};
+constexpr ServeFlag kNoQueuedTokens{"--max-num-queued-tokens",
+                                    "",
+                                    kValue,
+                                    kRefused,
+                                    "",
+                                    "no more is submitted than may wait",
+                                    nullptr};
+
 constexpr ServeFlag kGenerateFlags[] = {
     {"--input", "-i", kValue, kWorks, "FILE", "requests, one JSON object a line",
      store<OCTAVO_OPTION(generate.input)>},
@@ -213,6 +229,8 @@ constexpr ServeFlag kGenerateFlags[] = {
     {"--debug-page-table", "", kBool, kWorks, "",
      "print which KV blocks a request has, before its last token",
      store<OCTAVO_OPTION(generate.debug_page_table)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 constexpr ServeFlag kThroughputFlags[] = {
@@ -238,6 +256,8 @@ constexpr ServeFlag kThroughputFlags[] = {
      store<OCTAVO_OPTION(throughput.temperature)>},
     {"--output-json", "", kValue, kWorks, "FILE", "write the figures there too",
      store<OCTAVO_OPTION(throughput.output_json)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 #undef OCTAVO_OPTION
@@ -247,18 +267,15 @@ const FlagGroup kServeGroups[] = {
     {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
     {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},  {"Logs and metrics", observability_flags()},
-    {"Front end", front_end_flags()},
+    {"Front end", front_end_flags()}, {"Chat", chat_flags()},
 };
 
 // Without a front end.
-constexpr FlagGroup kGenerateGroups[] = {
-    {"Files", kGenerateFlags},
-    {"Model", kModelFlags},
-    {"Memory", kMemoryFlags},
-    {"Scheduling", kSchedulingFlags},
-    {"Several devices", kParallelFlags},
-    {"Execution", kExecutionFlags},
-    {"Adapters, speculation, tools, transfer", kFeatureFlags},
+const FlagGroup kGenerateGroups[] = {
+    {"Files", kGenerateFlags},        {"Chat", chat_flags()},
+    {"Model", kModelFlags},           {"Memory", kMemoryFlags},
+    {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
+    {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},
 };
 
