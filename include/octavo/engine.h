@@ -31,7 +31,9 @@ struct EngineConfig : LoadOptions {
 
   // The size of the KV cache: exactly num_gpu_blocks_override blocks, or what fits into
   // kv_cache_memory_bytes, or else what all sequences can need, up to 40 % of the memory that is
-  // available; never more than max_paged_cache_size blocks.
+  // available, on a GPU up to what weights and workspace leave of gpu_memory_utilization of what was
+  // free; never more than max_paged_cache_size blocks.
+  double gpu_memory_utilization = 0.9;
   int64_t max_paged_cache_size = 0;
   int64_t num_gpu_blocks_override = 0;
   int64_t kv_cache_memory_bytes = 0;

@@ -85,7 +85,7 @@ Result<Isa> kernel_set(std::string_view forced) {
 
 }  // namespace
 
-Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool repack) {
+Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, Packing packing) {
   const Isa set = OCTAVO_TRY(kernel_set(forced));
   Backend backend;
   backend.name = "cpu";
@@ -97,7 +97,7 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool re
     using Fn = std::remove_reference_t<decltype(slot)>;
     slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
   });
-  backend.ops.pack_weight = repack ? cpu::pack_weight : pack_row_major;
+  backend.ops.pack_weight = packing == Packing::kFast ? cpu::pack_weight : pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;
   ops::set_default_composites(backend.ops);
   return backend;

@@ -34,12 +34,16 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.scheduler = scheduler_config(config);
   const RunnerLimits limits{config.block_size, config.max_num_batched_tokens,
                             parts.core.scheduler.max_logit_rows};
-  const int64_t available = available_memory_bytes();
+  const int64_t host_available = available_memory_bytes();
   LoadedModel loaded = OCTAVO_TRY(load_model(path, config, limits));
   ModelRunner& runner = *loaded.runner;
-  const MemoryPlan plan =
-      OCTAVO_TRY(plan_memory(config, {available, loaded.info.weight_bytes, runner.workspace_bytes(),
-                                      runner.kv_block_bytes(), runner.max_model_len()}));
+  MemoryFacts facts{host_available, loaded.info.weight_bytes, runner.workspace_bytes(),
+                    runner.kv_block_bytes(), runner.max_model_len()};
+  if (const Device& device = *runner.backend().device; !device.host_accessible()) {
+    facts.available_bytes = device.available_bytes() + facts.weight_bytes + facts.workspace_bytes;
+    facts.gpu = true;
+  }
+  const MemoryPlan plan = OCTAVO_TRY(plan_memory(config, facts));
   OCTAVO_TRY(runner.resize_kv_cache(plan.num_blocks));
   log_info("{}", describe(plan));
   if (plan.max_model_len < runner.max_model_len()) {

@@ -16,6 +16,7 @@ struct MemoryFacts {
   int64_t workspace_bytes = 0;
   int64_t kv_block_bytes = 0;
   int64_t max_model_len = 0;  // of the model, or as the user wants it
+  bool gpu = false;           // available_bytes are a GPU's, which nothing else needs
 };
 
 struct MemoryPlan {

@@ -63,7 +63,7 @@ class ModelRunner final : public Executor {
     return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
   }
 
-  // On the CPU a step is computed where it is begun.
+  // A step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
 
@@ -75,7 +75,10 @@ class ModelRunner final : public Executor {
   explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
   Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
               model::LoadMode mode);
-  void fetch(ops::Mat& values, std::vector<float>& host);
+  Status load_model(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+                    model::LoadMode mode);
+  Result<StepOutput> compute(std::span<const ScheduledSlice> slices);
+  Status fetch(ops::Mat& values, Buffer& host);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   RunnerLimits limits_;
@@ -91,7 +94,7 @@ class ModelRunner final : public Executor {
   Buffer logits_;  // [max_logit_rows, vocab_size]
   Buffer hidden_;  // [max_num_batched_tokens, hidden_size]
   // Unused where the host reads the device's memory.
-  std::vector<float> host_logits_, host_hidden_;
+  Buffer host_logits_, host_hidden_;
   StepOutput step_output_;  // of the step that wait() is for
 };
 

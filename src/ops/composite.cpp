@@ -108,9 +108,11 @@ void Ops::linear(ExecContext& ctx, const LinearArgs& a) const {
   if (a.w->input.as_it_is()) return kernel(ctx, a);
   const int64_t bytes = prepared_input_bytes(a.x.rows, a.x.cols);
   OCTAVO_CHECK(bytes <= ctx.workspace_bytes);
-  const Mat prepared(ctx.workspace, DType::kF32, a.x.rows, a.x.cols);
+  const Mat prepared(ctx.workspace, a.x.dtype, a.x.rows, a.x.cols);
   prepare_input(ctx, {prepared, a.x, a.w->input});
-  ExecContext rest{ctx.pool, ctx.workspace + bytes, ctx.workspace_bytes - bytes};
+  ExecContext rest = ctx;
+  rest.workspace += bytes;
+  rest.workspace_bytes -= bytes;
   kernel(rest, {a.out, prepared, a.w, a.bias});
 }
 

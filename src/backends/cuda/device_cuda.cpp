@@ -123,6 +123,14 @@ void CudaDevice::copy_to_device(void* device_dst, const void* host_src, int64_t 
   stream_.synchronize();
 }
 
+void CudaDevice::copy_pinned_to_device(void* device_dst, const void* host_src,
+                                       int64_t size_bytes) {
+  if (size_bytes <= 0) return;
+  check_cuda(cudaMemcpyAsync(device_dst, host_src, unsigned_size(size_bytes),
+                             cudaMemcpyHostToDevice, stream()),
+             "cudaMemcpyAsync of pinned memory");
+}
+
 void CudaDevice::copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) {
   if (size_bytes <= 0) return;
   check_cuda(cudaMemcpyAsync(host_dst, device_src, unsigned_size(size_bytes),
@@ -136,6 +144,17 @@ void CudaDevice::copy_on_device(void* device_dst, const void* device_src, int64_
   check_cuda(cudaMemcpyAsync(device_dst, device_src, unsigned_size(size_bytes),
                              cudaMemcpyDeviceToDevice, stream()),
              "cudaMemcpyAsync on the device");
+}
+
+Status CudaDevice::run(const std::function<Status()>& work) {
+  try {
+    const DeviceScope scope(index_);
+    return work();
+  } catch (const OpError& error) {
+    return error.status();
+  } catch (const DeviceError& error) {
+    return internal_error(format("{}: {}", name_, error.what()));
+  }
 }
 
 Result<Buffer> CudaDevice::allocate_pinned(int64_t size_bytes, std::string_view what) {

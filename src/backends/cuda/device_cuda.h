@@ -46,9 +46,16 @@ class CudaDevice : public Device {
   // In the device's stream; does not wait.
   void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) override;
 
-  // Host memory that the device copies from and to at full speed and behind the host's back; not
-  // zeroed. It stays in memory: only as much as is needed.
-  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what);
+  void synchronize() override { stream_.synchronize(); }
+
+  // Makes the device the calling thread's meanwhile; a DeviceError or OpError becomes its Status.
+  Status run(const std::function<Status()>& work) override;
+
+  int64_t available_bytes() const override { return memory().free_bytes; }
+
+  // It stays in memory: only as much as is needed.
+  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what) override;
+  void copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
 
   // Free memory, with what the pool has kept.
   MemoryInfo memory() const;
