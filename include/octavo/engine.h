@@ -22,7 +22,8 @@ enum class SchedulingPolicy { kFcfs, kPriority };
 struct EngineConfig : LoadOptions {
   int64_t block_size = 16;                   // tokens of a KV block
   int64_t max_num_seqs = 128;                // sequences that run at once
-  int64_t max_num_batched_tokens = 512;      // tokens of a step; at least max_num_seqs
+  // Tokens of a step; at least max_num_seqs. 0: 512, on a GPU 2048, or more for more sequences.
+  int64_t max_num_batched_tokens = 0;
   int64_t long_prefill_token_threshold = 0;  // most tokens of one prompt in a step; 0: no limit
   SchedulingPolicy scheduling_policy = SchedulingPolicy::kFcfs;
   bool enable_prefix_caching = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -94,6 +95,11 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   for (const ScheduledSlice& slice : slices) {
     const auto blocks = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
     block_table_stride_ = std::max(block_table_stride_, blocks);
+  }
+  // Steps with a table of one shape can be repeated from a record.
+  if (!device_.host_accessible()) {
+    block_table_stride_ =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(block_table_stride_)));
   }
   for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);
   variants_.clear();

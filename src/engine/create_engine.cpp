@@ -19,7 +19,6 @@ constexpr int64_t kPromptLogitRows = 64;
 SchedulerConfig scheduler_config(const EngineConfig& config) {
   SchedulerConfig result;
   result.max_num_seqs = config.max_num_seqs;
-  result.max_num_batched_tokens = config.max_num_batched_tokens;
   result.max_logit_rows = config.max_num_seqs + kPromptLogitRows;
   result.long_prefill_token_threshold = config.long_prefill_token_threshold;
   result.scheduling_policy = config.scheduling_policy;
@@ -37,6 +36,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   const int64_t host_available = available_memory_bytes();
   LoadedModel loaded = OCTAVO_TRY(load_model(path, config, limits));
   ModelRunner& runner = *loaded.runner;
+  parts.core.scheduler.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
   MemoryFacts facts{host_available, loaded.info.weight_bytes, runner.workspace_bytes(),
                     runner.kv_block_bytes(), runner.max_model_len()};
   if (const Device& device = *runner.backend().device; !device.host_accessible()) {
@@ -61,6 +61,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.stop_ids = std::move(loaded.stop_ids);
   parts.config = config;
   parts.config.max_model_len = plan.max_model_len;
+  parts.config.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
   parts.config.kv_cache_dtype = loaded.info.kv_cache_dtype;
   parts.config.num_gpu_blocks_override = plan.num_blocks;
   parts.config.kv_cache_memory_bytes = 0;

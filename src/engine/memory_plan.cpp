@@ -50,8 +50,10 @@ Status check_engine_config(const EngineConfig& config) {
   constexpr int64_t kMost = int64_t{1} << 40;
   OCTAVO_TRY(check_range("block_size", config.block_size, 1, 4096));
   OCTAVO_TRY(check_range("max_num_seqs", config.max_num_seqs, 1, 65536));
-  OCTAVO_TRY(check_range("max_num_batched_tokens", config.max_num_batched_tokens,
-                         config.max_num_seqs, 1 << 20));
+  if (config.max_num_batched_tokens != 0) {
+    OCTAVO_TRY(check_range("max_num_batched_tokens", config.max_num_batched_tokens,
+                           config.max_num_seqs, 1 << 20));
+  }
   OCTAVO_TRY(
       check_range("long_prefill_token_threshold", config.long_prefill_token_threshold, 0, kMost));
   OCTAVO_TRY(check_range("max_paged_cache_size", config.max_paged_cache_size, 0, 1 << 30));

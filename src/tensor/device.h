@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "octavo/status.h"
 
@@ -55,6 +56,11 @@ class Device {
   // Calls `work`, which may use the device and its ops. Whatever of that fails, now or with what
   // was begun before, is an error; without this call around it, it would end the process.
   virtual Status run(const std::function<Status()>& work) = 0;
+
+  // work(), within run(), where calls with equal keys issue the same ops on the same memory,
+  // whatever it holds: a device may record the first and repeat that.
+  virtual Status run_recorded(const std::vector<int64_t>& key,
+                              const std::function<Status()>& work) = 0;
 
   // What can still be allocated; 0: unknown.
   virtual int64_t available_bytes() const = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backends/registry.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors.h"
 #include "golden/golden_json.h"
@@ -50,6 +51,7 @@ constexpr Arithmetic kArithmetics[] = {
     {"cpu_float32", "cpu", "float32", "float32", true},
     {"cpu_bfloat16", "cpu", "bfloat16", "auto", false},
     {"cpu_auto", "cpu", "auto", "auto", false},
+    {"cuda_auto", "cuda", "auto", "auto", false},
 };
 
 struct Golden {
@@ -114,6 +116,11 @@ using Parameter = std::tuple<const char*, Arithmetic>;
 
 class Checkpoints : public ::testing::TestWithParam<Parameter> {
  protected:
+  void SetUp() override {
+    const auto backend = backends::open_backend(arithmetic().backend, backends::Arithmetic::kAuto);
+    if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  }
+
   std::string folder() const {
     return std::string(OCTAVO_TEST_DATA "/goldens/") + std::get<0>(GetParam());
   }

@@ -147,6 +147,7 @@ void CudaDevice::copy_on_device(void* device_dst, const void* device_src, int64_
 }
 
 Status CudaDevice::run(const std::function<Status()>& work) {
+  const std::lock_guard lock(mutex_);
   try {
     const DeviceScope scope(index_);
     return work();
@@ -155,6 +156,25 @@ Status CudaDevice::run(const std::function<Status()>& work) {
   } catch (const DeviceError& error) {
     return internal_error(format("{}: {}", name_, error.what()));
   }
+}
+
+Status CudaDevice::run_recorded(const std::vector<int64_t>& key,
+                                const std::function<Status()>& work) {
+  constexpr size_t kMaxRecords = 256;
+  const auto found = records_.find(key);
+  if (found == records_.end()) {
+    if (records_.size() >= kMaxRecords) records_.clear();
+    records_.emplace(key, std::nullopt);
+    return work();
+  }
+  if (!found->second.has_value()) {
+    Status status;
+    Graph graph = Graph::capture(stream(), [&] { status = work(); });
+    OCTAVO_TRY(std::move(status));
+    records_[key] = std::move(graph);
+  }
+  records_[key]->launch(stream());
+  return {};
 }
 
 Result<Buffer> CudaDevice::allocate_pinned(int64_t size_bytes, std::string_view what) {

@@ -4,8 +4,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "backends/cuda/graph.h"
 #include "backends/cuda/stream.h"
 #include "tensor/device.h"
 
@@ -48,8 +53,15 @@ class CudaDevice : public Device {
 
   void synchronize() override { stream_.synchronize(); }
 
-  // Makes the device the calling thread's meanwhile; a DeviceError or OpError becomes its Status.
+  // Makes the device the calling thread's meanwhile, and that thread the only one; a DeviceError or
+  // OpError becomes its Status.
   Status run(const std::function<Status()>& work) override;
+
+  // The second call with a key makes a graph of the work, further ones launch it.
+  Status run_recorded(const std::vector<int64_t>& key,
+                      const std::function<Status()>& work) override;
+  // Where memory that recorded work uses is no longer there.
+  void forget_records() { records_.clear(); }
 
   int64_t available_bytes() const override { return memory().free_bytes; }
 
@@ -72,6 +84,8 @@ class CudaDevice : public Device {
   std::string name_;
   Stream stream_;
   cudaMemPool_t pool_ = nullptr;
+  std::recursive_mutex mutex_;                                   // held within run()
+  std::map<std::vector<int64_t>, std::optional<Graph>> records_;  // null: has run once
 };
 
 // Makes a device the calling thread's, and the one before again at the end of the scope.

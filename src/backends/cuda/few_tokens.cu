@@ -124,7 +124,10 @@ __device__ void finish(const Call& call, const BlockRows<kGated>& rows, const fl
     return total[index / kRows * kRows + of] + (bias != nullptr ? bias[rows.row_of(of)] : 0.0f);
   };
   float value = with_bias(i);
-  if constexpr (kGated) value = activate(value, call.activation) * with_bias(i + kRows / 2);
+  if constexpr (kGated) {  // rounded as they are where both are stored first
+    const auto round = [](float x) { return __bfloat162float(__float2bfloat16_rn(x)); };
+    value = activate(round(value), call.activation) * round(with_bias(i + kRows / 2));
+  }
   Out* out = static_cast<Out*>(rows.matrix->out) + token * rows.matrix->out_stride + rows.row_of(i);
   if (call.accumulate) value += load<1>(out).v[0];
   store<1>(out, {value});

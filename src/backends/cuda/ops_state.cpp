@@ -45,6 +45,7 @@ OpsState::Plan OpsState::plan(const PlanKey& key, uint64_t step_id, size_t bytes
     auto memory = device_.allocate(size + size / 2, "the plan of a step's attention");
     check_op(memory.status());
     entry->memory = std::move(*memory);
+    device_.forget_records();
     stale = true;
   }
   entry->step_id = step_id;

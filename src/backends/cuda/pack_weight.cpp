@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/thread_pool.h"
 #include "ops/decode_row.h"
+#include "tensor/device.h"
 #include "tensor/float16.h"
 
 namespace octavo::backends::cuda {

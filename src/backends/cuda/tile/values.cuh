@@ -12,21 +12,14 @@
 namespace octavo::backends::cuda {
 
 template <int kWidth>
-struct Values {
+struct alignas(4 * kWidth) Values {
   float v[kWidth];
 };
 
 // Aligned to kWidth values.
 template <int kWidth>
 __device__ Values<kWidth> load(const float* from) {
-  Values<kWidth> values;
-  if constexpr (kWidth == 4) {
-    const float4 word = *reinterpret_cast<const float4*>(from);
-    values = {word.x, word.y, word.z, word.w};
-  } else {
-    values.v[0] = *from;
-  }
-  return values;
+  return *reinterpret_cast<const Values<kWidth>*>(from);
 }
 
 template <int kWidth>
@@ -34,8 +27,10 @@ __device__ Values<kWidth> load(const __nv_bfloat16* from) {
   Values<kWidth> values;
   if constexpr (kWidth == 4) {
     const uint2 words = *reinterpret_cast<const uint2*>(from);
-    values = {__uint_as_float(words.x << 16), __uint_as_float(words.x & 0xFFFF0000),
-              __uint_as_float(words.y << 16), __uint_as_float(words.y & 0xFFFF0000)};
+    values.v[0] = __uint_as_float(words.x << 16);
+    values.v[1] = __uint_as_float(words.x & 0xFFFF0000);
+    values.v[2] = __uint_as_float(words.y << 16);
+    values.v[3] = __uint_as_float(words.y & 0xFFFF0000);
   } else {
     values.v[0] = __bfloat162float(*from);
   }
@@ -44,19 +39,17 @@ __device__ Values<kWidth> load(const __nv_bfloat16* from) {
 
 template <int kWidth>
 __device__ void store(float* to, const Values<kWidth>& values) {
-  if constexpr (kWidth == 4) {
-    *reinterpret_cast<float4*>(to) = {values.v[0], values.v[1], values.v[2], values.v[3]};
-  } else {
-    *to = values.v[0];
-  }
+  *reinterpret_cast<Values<kWidth>*>(to) = values;
 }
 
 template <int kWidth>
 __device__ void store(__nv_bfloat16* to, const Values<kWidth>& values) {
   if constexpr (kWidth == 4) {
-    __nv_bfloat162 pairs[2] = {__floats2bfloat162_rn(values.v[0], values.v[1]),
-                               __floats2bfloat162_rn(values.v[2], values.v[3])};
-    *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(pairs);
+    uint2 words;
+    auto* pairs = reinterpret_cast<__nv_bfloat162*>(&words);
+    pairs[0] = __floats2bfloat162_rn(values.v[0], values.v[1]);
+    pairs[1] = __floats2bfloat162_rn(values.v[2], values.v[3]);
+    *reinterpret_cast<uint2*>(to) = words;
   } else {
     *to = __float2bfloat16_rn(values.v[0]);
   }
@@ -75,7 +68,7 @@ struct Rows {
 // Whether four values at a time may be loaded from and stored to `mat`.
 inline bool takes_fours(const ops::Mat& mat) {
   const int64_t bytes = dtype_traits(mat.dtype).block_bytes;
-  return mat.cols % 4 == 0 && (mat.stride % 4 == 0 || mat.rows == 1) &&
+  return mat.cols % 4 == 0 && mat.stride % 4 == 0 &&
          reinterpret_cast<uintptr_t>(mat.data) % static_cast<uintptr_t>(4 * bytes) == 0;
 }
 
