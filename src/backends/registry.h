@@ -12,9 +12,9 @@
 
 namespace octavo::backends {
 
-// Resolves a backend. `name`: auto, cpu, cuda or ref. One that cannot run here, or cannot compute in
-// `arithmetic`, is an error that says why; auto takes the CPU then. OCTAVO_KERNELS forces a kernel
-// set of the CPU backend.
+// Resolves a backend. `name`: auto, cpu, cuda or ref. One that cannot run here, or cannot compute
+// in `arithmetic`, is an error that says why; auto takes the CPU then. OCTAVO_KERNELS forces a
+// kernel set of the CPU backend.
 Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic,
                              Packing packing = Packing::kFast);
 

@@ -106,9 +106,9 @@ std::string render(const JsonObject& r) {
                 r.at("num_iters").as_int64());
   out += format("prefill {:9.1f} tokens/s\n", r.at("prefill_tokens_per_s").as_double());
   if (r.if_contains("decode_tokens_per_s") == nullptr) return out;
-  out += format("decode  {:9.1f} tokens/s, weights at {:.1f} GB/s",
-                r.at("decode_tokens_per_s").as_double(),
-                r.at("decode_weight_gb_per_s").as_double());
+  out +=
+      format("decode  {:9.1f} tokens/s, weights at {:.1f} GB/s",
+             r.at("decode_tokens_per_s").as_double(), r.at("decode_weight_gb_per_s").as_double());
   if (r.if_contains("memory_read_gb_per_s") == nullptr) return out + "\n";
   return out + format(" = {:.0f} % of {:.1f} GB/s read bandwidth\n",
                       100 * r.at("decode_share_of_bandwidth").as_double(),

@@ -117,8 +117,8 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
     total_bytes += padded(bytes_of(*array));
   }
   OCTAVO_TRY(reserve(total_bytes));
-  std::byte* const staging = device_.host_accessible() ? memory_.as<std::byte>()
-                                                       : staging_.as<std::byte>();
+  std::byte* const staging =
+      device_.host_accessible() ? memory_.as<std::byte>() : staging_.as<std::byte>();
   int64_t used_bytes = 0;
   const auto upload = [&]<typename T>(const std::vector<T>& values) {
     const int64_t begin = used_bytes;

@@ -83,8 +83,8 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   backend_ = OCTAVO_TRY(backends::open_backend(options.backend, arithmetic, packing));
   if (backend_.device->host_accessible() && mode == model::LoadMode::kCompute &&
       !(options.repack && copy_fits(checkpoint.file_bytes(), checkpoint.path()))) {
-    backend_ = OCTAVO_TRY(
-        backends::open_backend(backend_.name, arithmetic, backends::Packing::kAsStored));
+    backend_ =
+        OCTAVO_TRY(backends::open_backend(backend_.name, arithmetic, backends::Packing::kAsStored));
   }
   if (options.threads < 0 || options.threads > 1024) {
     return invalid_argument(format("threads is {}, which must lie in 0..1024", options.threads));
@@ -97,8 +97,8 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
 Status ModelRunner::load_model(const formats::Checkpoint& checkpoint, const LoadOptions& options,
                                model::LoadMode mode) {
   if (limits_.max_num_batched_tokens == 0) {
-    limits_.max_num_batched_tokens = std::max(
-        limits_.max_logit_rows, backend_.device->host_accessible() ? kHostRows : kGpuRows);
+    limits_.max_num_batched_tokens =
+        std::max(limits_.max_logit_rows, backend_.device->host_accessible() ? kHostRows : kGpuRows);
   }
   const model::ModelConfig config = OCTAVO_TRY(model::read_model_config(checkpoint));
   backends::AttentionFacts facts = backends::attention_facts(backend_);
@@ -146,8 +146,8 @@ int64_t ModelRunner::kv_block_bytes() const {
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   if (kv_ != nullptr && kv_->num_blocks() >= num_blocks) return {};
-  // The host's memory is taken when it is touched, so that both may exist for a moment, and a failure
-  // leaves the old one.
+  // The host's memory is taken when it is touched, so that both may exist for a moment, and a
+  // failure leaves the old one.
   return backend_.device->run([&]() -> Status {
     // A GPU has no memory for both.
     if (!backend_.device->host_accessible()) kv_ = nullptr;

@@ -153,8 +153,8 @@ Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& m
   auto matrix = OCTAVO_TRY(config_.quantization->load(*this, module, rows, cols));
   const int64_t scales =
       matrix.scale_block == 0 ? 0 : (cols + matrix.scale_block - 1) / matrix.scale_block;
-  count_stored(rows * cols, matrix.tensor.size_bytes() +
-                                rows * scales * static_cast<int64_t>(sizeof(float)));
+  count_stored(rows * cols,
+               matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float)));
   return matrix;
 }
 

@@ -1,7 +1,7 @@
 // The contract between models and backends: one args struct per operation, and `struct Ops`, the
 // resolved function pointers. Destination first; shapes in brackets, outermost first. No op
-// allocates: scratch is an argument or ExecContext::workspace. Of activations the residual stream x,
-// logits, hidden states and router logits are kF32, all others Ops::activation_dtype.
+// allocates: scratch is an argument or ExecContext::workspace. Of activations the residual stream
+// x, logits, hidden states and router logits are kF32, all others Ops::activation_dtype.
 //
 // Determinism, within one kernel set: the result for a row does not depend on the other rows of the
 // batch, on how a prompt was cut into chunks, or on the number of threads. Each output sums over K

@@ -31,8 +31,8 @@ class DeviceAttention {
     v_ = copy<uint8_t>(kv.v, bytes);
     cu_seqlens_ = copy<int32_t>(host.batch.cu_seqlens_q, host.batch.num_seqs + 1);
     seq_lens_ = copy<int32_t>(host.batch.seq_lens, host.batch.num_seqs);
-    table_ = copy<int32_t>(host.batch.block_table,
-                           host.batch.num_seqs * host.batch.block_table_stride);
+    table_ =
+        copy<int32_t>(host.batch.block_table, host.batch.num_seqs * host.batch.block_table_stride);
     PaddedMat q(host.q.rows, host.q.cols, 0);
     for (int64_t t = 0; t < q.mat().rows; ++t) {
       for (int64_t i = 0; i < q.mat().cols; ++i) q.at(t, i) = host.q.row<float>(t)[i];
@@ -82,9 +82,10 @@ class AttentionOps : public OpsTest, public ::testing::WithParamInterface<Implem
 
   void expect_right(const Heads& heads, int64_t block_size, const std::vector<Sequence>& sequences,
                     const Mask& mask = {}) {
-    SCOPED_TRACE(::testing::Message() << heads.num_heads << "/" << heads.num_kv_heads << " heads of "
-                                      << heads.head_dim << ", window " << mask.window << ", chunk "
-                                      << mask.chunk << ", softcap " << mask.softcap);
+    SCOPED_TRACE(::testing::Message()
+                 << heads.num_heads << "/" << heads.num_kv_heads << " heads of " << heads.head_dim
+                 << ", window " << mask.window << ", chunk " << mask.chunk << ", softcap "
+                 << mask.softcap);
     PagedBatch batch(rng_, DType::kBF16, heads, block_size, sequences);
     batch.set_mask(mask);
     PaddedMat expected(batch.num_tokens(), batch.cols());
@@ -110,7 +111,8 @@ const std::vector<Sequence> kDecodes = {{300, 1}, {1, 1}, {2000, 1}, {17, 1}};
 const std::vector<Sequence> kPrompts = {{9, 9}, {300, 300}, {65, 40}};
 
 TEST_P(AttentionOps, AgreesWithRef) {
-  for (const Heads& heads : {Heads{4, 2, 64}, Heads{8, 1, 128}, Heads{3, 3, 128}, Heads{4, 4, 256}}) {
+  for (const Heads& heads :
+       {Heads{4, 2, 64}, Heads{8, 1, 128}, Heads{3, 3, 128}, Heads{4, 4, 256}}) {
     for (const auto& sequences : {kMixed, kDecodes, kPrompts}) expect_right(heads, 16, sequences);
   }
 }

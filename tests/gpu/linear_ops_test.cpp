@@ -136,14 +136,14 @@ TEST_F(LinearOps, GatedMlp) {
                                             DeviceMat(scratch[1], DType::kBF16),
                                             DeviceMat(scratch[2], DType::kBF16)};
         const ops::Ops reference = ref::make_ops();
-        reference.norm_gated_mlp(reference, host_,
-                                 args(x, weights, norm.mat().data, bias.mat().data, scratch[0],
-                                      scratch[1], scratch[2]));
+        reference.norm_gated_mlp(
+            reference, host_,
+            args(x, weights, norm.mat().data, bias.mat().data, scratch[0], scratch[1], scratch[2]));
         run([&] {
-          ops().norm_gated_mlp(ops(), ctx(),
-                               args(device_x, device, device_norm.mat().data,
-                                    device_bias.mat().data, device_scratch[0], device_scratch[1],
-                                    device_scratch[2]));
+          ops().norm_gated_mlp(
+              ops(), ctx(),
+              args(device_x, device, device_norm.mat().data, device_bias.mat().data,
+                   device_scratch[0], device_scratch[1], device_scratch[2]));
         });
         expect_near(device_x, x, testing::kGpuComposite);
       }
@@ -167,10 +167,10 @@ TEST_F(LinearOps, LmHeadTakesTheRowsThatAreAskedFor) {
   const DeviceMat actual(PaddedMat(6, 203), DType::kF32);
   const DeviceMat device_scratch(PaddedMat(6, 64, 8), DType::kBF16);
   run([&] {
-    ops().norm_lm_head(ops(), ctx(),
-                       {actual, device_x, device_rows.data(),
-                        static_cast<const float*>(device_norm.mat().data), 1e-5f, &device_w,
-                        device_scratch, 5.0f});
+    ops().norm_lm_head(
+        ops(), ctx(),
+        {actual, device_x, device_rows.data(), static_cast<const float*>(device_norm.mat().data),
+         1e-5f, &device_w, device_scratch, 5.0f});
   });
   expect_near(actual, expected, testing::kGpuComposite);
 }
@@ -202,8 +202,8 @@ TEST_F(LinearOps, PacksEveryType) {
 }
 
 TEST_F(LinearOps, RoutesLikeRef) {
-  for (const auto score : {ops::RouterScore::kSoftmax, ops::RouterScore::kSoftmaxOfTopK,
-                           ops::RouterScore::kSigmoid}) {
+  for (const auto score :
+       {ops::RouterScore::kSoftmax, ops::RouterScore::kSoftmaxOfTopK, ops::RouterScore::kSigmoid}) {
     for (const auto& [tokens, experts, top_k] :
          {std::tuple{1, 8, 2}, {7, 3, 3}, {65, 40, 6}, {5, 128, 8}, {3, 5, 1}}) {
       PaddedMat logits = random(tokens, experts, DType::kF32, 3);
@@ -212,13 +212,12 @@ TEST_F(LinearOps, RoutesLikeRef) {
       const auto slots = static_cast<size_t>(tokens * top_k);
       std::vector<int32_t> offsets(static_cast<size_t>(experts + 1)), ids(slots), places(slots);
       std::vector<float> weights(slots);
-      ref::route(host_, {{offsets.data(), ids.data(), weights.data(), places.data()}, logits,
-                         routing});
+      ref::route(host_,
+                 {{offsets.data(), ids.data(), weights.data(), places.data()}, logits, routing});
       const DeviceArray<int32_t> d_offsets(offsets.size()), d_ids(slots), d_places(slots);
       const DeviceArray<float> d_weights(slots);
       const DeviceMat device_logits(logits, DType::kF32);
-      const ops::ExpertPlan plan{d_offsets.data(), d_ids.data(), d_weights.data(),
-                                 d_places.data()};
+      const ops::ExpertPlan plan{d_offsets.data(), d_ids.data(), d_weights.data(), d_places.data()};
       run([&] { ops().route(ctx(), {plan, device_logits, routing}); });
       EXPECT_EQ(d_offsets.download(), offsets);
       EXPECT_EQ(d_ids.download(), ids);

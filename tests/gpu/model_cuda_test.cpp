@@ -91,11 +91,11 @@ TEST_F(CudaModel, DecodesAndChunksAgreeWithTheWholePrompt) {
     const int64_t count = begin < 40 ? 1 : begin < 60 ? 5 : 30;
     const std::span<const TokenId> until(ids.data(), static_cast<size_t>(begin + count));
     const Logits actual = model->logits_from(until, begin).value();
-    EXPECT_LE(relative_rms(actual.values,
-                           std::span(expected.values)
-                               .subspan(static_cast<size_t>(begin * expected.vocab_size),
-                                        actual.values.size())),
-              kBFloat16Model)
+    EXPECT_LE(
+        relative_rms(actual.values, std::span(expected.values)
+                                        .subspan(static_cast<size_t>(begin * expected.vocab_size),
+                                                 actual.values.size())),
+        kBFloat16Model)
         << begin << " + " << count;
     begin += count;
   }

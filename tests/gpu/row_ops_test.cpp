@@ -14,8 +14,8 @@ constexpr DType kDTypes[] = {DType::kF32, DType::kBF16};
 struct Shape {
   int64_t rows, cols, padding;
 };
-constexpr Shape kShapes[] = {{1, 1, 3},    {3, 7, 1},      {5, 64, 4},   {2, 576, 0},
-                             {9, 577, 3},  {4, 4096, 8},   {33, 128, 0}, {300, 64, 4},
+constexpr Shape kShapes[] = {{1, 1, 3},     {3, 7, 1},     {5, 64, 4},   {2, 576, 0},
+                             {9, 577, 3},   {4, 4096, 8},  {33, 128, 0}, {300, 64, 4},
                              {2, 14336, 0}, {1, 20000, 12}};
 
 double tolerance(DType dtype, double exact) {
@@ -36,7 +36,8 @@ class RowOps : public OpsTest {
   }
   std::vector<int32_t> random_ids(int64_t count, int64_t end) {
     std::vector<int32_t> ids;
-    for (int64_t i = 0; i < count; ++i) ids.push_back(static_cast<int32_t>(random_int(rng_, 0, end)));
+    for (int64_t i = 0; i < count; ++i)
+      ids.push_back(static_cast<int32_t>(random_int(rng_, 0, end)));
     return ids;
   }
 
@@ -192,8 +193,8 @@ TEST_F(RowOps, WriteKvTouchesNothingElse) {
       const PaddedMat k = random({4, heads * head_dim, 4}, dtype);
       const PaddedMat v = random({4, heads * head_dim, 2}, dtype);
       const std::vector<int64_t> slots = {3, 7, 19, 0};
-      const auto bytes = static_cast<size_t>(
-          dtype_bytes(kv_dtype, blocks * heads * block_size * head_dim));
+      const auto bytes =
+          static_cast<size_t>(dtype_bytes(kv_dtype, blocks * heads * block_size * head_dim));
       DeviceArray<uint8_t> caches[2] = {DeviceArray<uint8_t>(bytes), DeviceArray<uint8_t>(bytes)};
       for (auto& cache : caches) cache.fill_bytes(0xFF);
       const DeviceArray<int64_t> device_slots(slots);
@@ -210,8 +211,8 @@ TEST_F(RowOps, WriteKvTouchesNothingElse) {
         std::vector<uint8_t> expected(bytes, 0xFF);
         for (int64_t t = 0; t < 4; ++t) {
           for (int64_t i = 0; i < heads * head_dim; ++i) {
-            const int64_t row = (slots[t] / block_size * heads + i / head_dim) * block_size +
-                                slots[t] % block_size;
+            const int64_t row =
+                (slots[t] / block_size * heads + i / head_dim) * block_size + slots[t] % block_size;
             const int64_t at = row * head_dim + i % head_dim;
             if (kv_dtype == DType::kF8E4M3) {
               expected[at] = float_to_e4m3(values.at(t, i));

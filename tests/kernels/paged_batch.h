@@ -1,5 +1,5 @@
-// A ragged batch over a paged cache for tests of attention: shuffled blocks, NaN wherever nothing may
-// be read.
+// A ragged batch over a paged cache for tests of attention: shuffled blocks, NaN wherever nothing
+// may be read.
 #pragma once
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace octavo::testing {
 
 struct ScheduleOptions {
   std::string model_path;
-  std::string backend = "auto";
+  std::string backend = "cpu";
   std::string attn_implementation = "auto";
   std::vector<int64_t> block_sizes = {1, 3, 8, 16, 17};
   uint64_t first_seed = 1;

@@ -53,9 +53,8 @@ void decode(ops::ExecContext& ctx, const ops::AttentionArgs& a, bool portable) {
   args.max_q_len = to_int(a.batch.max_short_rows);
   args.window_left = window_left(a);
   args.chunk = to_int(a.chunk);
-  const OpsState::Plan plan =
-      state_of(ctx).plan({true, portable, args.window_left, args.chunk}, a.batch.step_id,
-                         decode_workspace_bytes(args));
+  const OpsState::Plan plan = state_of(ctx).plan({true, portable, args.window_left, args.chunk},
+                                                 a.batch.step_id, decode_workspace_bytes(args));
   if (plan.stale) check_op(plan_decode(args, plan.memory, stream_of(ctx)));
   check_op(decode_attention(args, plan.memory, stream_of(ctx),
                             {.overlap_previous = !plan.stale, .portable = portable}));
@@ -69,8 +68,8 @@ void prefill(ops::ExecContext& ctx, const ops::AttentionArgs& a, bool portable) 
   args.mask = {window_left(a), 0, to_int(a.chunk)};
   args.portable = portable;
   const OpsState::Plan plan =
-      state_of(ctx).plan({false, portable, args.mask.window_left, args.mask.chunk},
-                         a.batch.step_id, prefill_workspace_bytes(args));
+      state_of(ctx).plan({false, portable, args.mask.window_left, args.mask.chunk}, a.batch.step_id,
+                         prefill_workspace_bytes(args));
   if (plan.stale) check_op(plan_prefill(args, plan.memory, stream_of(ctx)));
   check_op(prefill_attention(args, plan.memory, stream_of(ctx)));
 }

@@ -123,8 +123,7 @@ void CudaDevice::copy_to_device(void* device_dst, const void* host_src, int64_t 
   stream_.synchronize();
 }
 
-void CudaDevice::copy_pinned_to_device(void* device_dst, const void* host_src,
-                                       int64_t size_bytes) {
+void CudaDevice::copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) {
   if (size_bytes <= 0) return;
   check_cuda(cudaMemcpyAsync(device_dst, host_src, unsigned_size(size_bytes),
                              cudaMemcpyHostToDevice, stream()),

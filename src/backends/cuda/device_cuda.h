@@ -84,7 +84,7 @@ class CudaDevice : public Device {
   std::string name_;
   Stream stream_;
   cudaMemPool_t pool_ = nullptr;
-  std::recursive_mutex mutex_;                                   // held within run()
+  std::recursive_mutex mutex_;                                    // held within run()
   std::map<std::vector<int64_t>, std::optional<Graph>> records_;  // null: has run once
 };
 

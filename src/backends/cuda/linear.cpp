@@ -89,8 +89,7 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
   ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias});
 }
 
-void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx,
-                     const ops::LinearResidualArgs& a) {
+void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::LinearResidualArgs& a) {
   if (a.norm_weight == nullptr && as_they_are({a.w})) {
     return multiply(ctx, {a.x, a.y, a.w, a.bias}, true);
   }

@@ -159,7 +159,8 @@ Status Matmul::check_support(const MatmulArgs& args) const {
     return unsupported(format("matmul {}: bfloat16 or float8_e4m3 only", name));
   }
   if (args.out_dtype != DType::kBF16 && args.out_dtype != DType::kF32) {
-    return unsupported(format("matmul {}: a result of {}", name, dtype_traits(args.out_dtype).name));
+    return unsupported(
+        format("matmul {}: a result of {}", name, dtype_traits(args.out_dtype).name));
   }
   const int sm = device_.properties().compute_capability;
   if (fp8 && (sm < 89 || (args.scale_rows && sm != 90))) {
@@ -235,8 +236,8 @@ Status Matmul::launch(const Problem& problem, const cublasLtMatmulAlgo_t& algori
   const MatmulArgs& args = problem.args;
   constexpr float kOne = 1.0f;
   const float beta = args.accumulate ? 1.0f : 0.0f;
-  return check(lt_.matmul(handle_, problem.desc, &kOne, args.w, problem.w, args.x, problem.x,
-                          &beta, args.out, problem.out, args.out, problem.out, &algorithm,
+  return check(lt_.matmul(handle_, problem.desc, &kOne, args.w, problem.w, args.x, problem.x, &beta,
+                          args.out, problem.out, args.out, problem.out, &algorithm,
                           workspace_.data.get(), static_cast<size_t>(kWorkspaceBytes), stream),
                "cublasLtMatmul");
 }

@@ -17,9 +17,8 @@ __device__ float key_of(float logit) {
 }
 
 // A warp ranks the experts of a token: top_k times the largest that is left, of equals the first.
-__global__ void __launch_bounds__(32)
-    rank_kernel(ops::RouteArgs args, const float* logits, int64_t stride, int32_t* chosen,
-                float* weights) {
+__global__ void __launch_bounds__(32) rank_kernel(ops::RouteArgs args, const float* logits,
+                                                  int64_t stride, int32_t* chosen, float* weights) {
   const int64_t token = blockIdx.x;
   const auto lane = static_cast<int>(threadIdx.x);
   const auto num_experts = static_cast<int>(args.routing.num_experts);

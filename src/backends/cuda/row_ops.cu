@@ -203,8 +203,8 @@ void gather_rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& a, const int
   const bool fours = takes_fours(a.out) && takes_fours(a.x);
   constexpr int64_t kShort = 512;  // heads: a warp each
   const int64_t wanted = (cols / (fours ? 4 : 1) + 31) / 32 * 32;
-  const auto threads = static_cast<unsigned>(
-      cols <= kShort ? 32 : std::clamp(wanted, int64_t{32}, int64_t{1024}));
+  const auto threads =
+      static_cast<unsigned>(cols <= kShort ? 32 : std::clamp(wanted, int64_t{32}, int64_t{1024}));
   const unsigned rows_each = threads == 32 ? 8 : 1;
   const LaunchShape shape = {
       .grid = dim3(static_cast<unsigned>((a.out.rows + rows_each - 1) / rows_each)),
