@@ -14,6 +14,7 @@ format() { tools/check.sh format; }
 layout() { tools/check.sh layout; }
 cpu_build() { tools/check.sh build; }
 cpu_test() { tools/check.sh test; }
+instructions() { tools/check_instructions.py; }
 package() { tests/package/check_package.sh build/cpu build/prefix; }
 
 asan() {
@@ -131,7 +132,7 @@ stage() {
   fi
   passed=$((passed + good))
   failed=$((failed + bad))
-  printf 'test: %-10s %-6s %4d s   %d passed, %d failed\n' \
+  printf 'test: %-12s %-6s %4d s   %d passed, %d failed\n' \
     "$name" "$([[ $status -eq 0 ]] && echo ok || echo FAILED)" $((SECONDS - start)) "$good" "$bad"
 }
 
@@ -144,6 +145,7 @@ if [[ $status -eq 0 ]]; then
   if [[ $status -eq 0 ]]; then
     stage cpu_test
     stage package
+    stage instructions
     stage clang_tidy
   fi
   stage asan

@@ -22,6 +22,8 @@ inline double linear_tolerance(backends::Arithmetic arithmetic) {
 }
 
 inline constexpr double kAttention = 2e-5;
+// Queries and softmax weights rounded to 8 bits of significand, which scores of up to 10 multiply.
+inline constexpr double kAttentionBFloat16 = 1e-2;
 inline constexpr double kRmsNorm = 1e-6;
 inline constexpr double kRope = 5e-7;
 inline constexpr double kSiluMul = 1e-6;

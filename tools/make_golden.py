@@ -31,7 +31,10 @@ LLAMA = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_atte
              num_key_value_heads=1, head_dim=16, vocab_size=VOCAB, max_position_embeddings=256,
              rms_norm_eps=1e-5, tie_word_embeddings=True)
 
-# name: (config class, summary, keys of the config, {mistake: keys that make it}, notes)
+PLAIN_ROPE = dict(rope_type="default", rope_theta=10000.0)
+
+# name: (config class, summary, keys of the config, {mistake: keys that make it}, notes[, lengths of
+# the prompts])
 CASES = {
     "llama_dynamic": (
         "LlamaConfig",
@@ -77,6 +80,63 @@ CASES = {
              num_experts=5, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1,
              mlp_only_layers=[], rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
         {"weights not renormalised": dict(norm_topk_prob=False)},
+        []),
+    "mistral_window_edge": (
+        "MistralConfig",
+        "contexts one shorter than the window, as long, and one longer",
+        dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+             num_key_value_heads=1, head_dim=16, vocab_size=VOCAB, max_position_embeddings=256,
+             rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=33,
+             rope_parameters=PLAIN_ROPE),
+        {"window ignored": dict(sliding_window=None), "window of 32": dict(sliding_window=32),
+         "window of 34": dict(sliding_window=34)},
+        [], (32, 33, 34, 67)),
+    "llama4_chunk_edge": (
+        "Llama4TextConfig",
+        "prompts and continuations that end at a chunk's end, begin the next, and go beyond; one "
+        "expert",
+        dict(hidden_size=32, intermediate_size=24, intermediate_size_mlp=48, num_hidden_layers=4,
+             num_attention_heads=3, num_key_value_heads=1, head_dim=16, vocab_size=VOCAB,
+             max_position_embeddings=256, rms_norm_eps=1e-5, tie_word_embeddings=True,
+             num_local_experts=1, num_experts_per_tok=1, interleave_moe_layer_step=2,
+             attention_chunk_size=8, floor_scale=4, attn_scale=0.1, attn_temperature_tuning=True,
+             use_qk_norm=True, rope_parameters=PLAIN_ROPE),
+        {"chunk of 7": dict(attention_chunk_size=7), "chunk of 9": dict(attention_chunk_size=9),
+         "no chunks": dict(attention_chunk_size=4096)},
+        [], (8, 9, 33, 17)),
+    "mixtral_one_expert": (
+        "MixtralConfig",
+        "one expert, of which one is chosen; five query heads of one",
+        dict(hidden_size=40, intermediate_size=48, num_hidden_layers=2, num_attention_heads=5,
+             num_key_value_heads=1, head_dim=8, vocab_size=VOCAB, max_position_embeddings=256,
+             rms_norm_eps=1e-5, tie_word_embeddings=True, num_local_experts=1,
+             num_experts_per_tok=1, sliding_window=None, rope_parameters=PLAIN_ROPE),
+        {"norms of another eps": dict(rms_norm_eps=1e-1)},
+        []),
+    "qwen3_moe_top1": (
+        "Qwen3MoeConfig",
+        "one expert of four, weighed by its share of all",
+        dict(hidden_size=32, intermediate_size=64, moe_intermediate_size=16, num_hidden_layers=2,
+             num_attention_heads=3, num_key_value_heads=3, head_dim=24, vocab_size=VOCAB,
+             max_position_embeddings=256, rms_norm_eps=1e-6, tie_word_embeddings=True,
+             num_experts=4, num_experts_per_tok=1, norm_topk_prob=False, decoder_sparse_step=1,
+             mlp_only_layers=[], rope_parameters=PLAIN_ROPE),
+        {"weights renormalised": dict(norm_topk_prob=True)},
+        []),
+    "llama_five_heads": (
+        "LlamaConfig",
+        "five heads, each with its own keys and values, of 24",
+        LLAMA | dict(hidden_size=40, num_attention_heads=5, num_key_value_heads=5, head_dim=24,
+                     rope_parameters=PLAIN_ROPE),
+        {"rope base": dict(rope_parameters=dict(rope_type="default", rope_theta=20000.0))},
+        []),
+    "qwen3_five_heads": (
+        "Qwen3Config",
+        "five query heads of one, of 40, with q/k norms",
+        dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=5,
+             num_key_value_heads=1, head_dim=40, vocab_size=VOCAB, max_position_embeddings=256,
+             rms_norm_eps=1e-6, tie_word_embeddings=True, rope_parameters=PLAIN_ROPE),
+        {"rope base": dict(rope_parameters=dict(rope_type="default", rope_theta=20000.0))},
         []),
 }
 
@@ -186,22 +246,25 @@ def configs(model, keys, eos):
             "rope_theta": rope.pop("rope_theta")}
     kind = rope.pop("rope_type")
     old["rope_scaling"] = None if kind == "default" else {"type": kind} | rope
-    if "num_local_experts" in old:
-        old["num_experts"] = old.pop("num_local_experts")
+    if old["model_type"] == "qwen3_moe":
+        old["num_experts"] = old.pop("num_local_experts", None) or old["num_experts"]
     return dict(sorted(old.items())), dict(sorted(new.items()))
 
 
 def make(name, out):
-    config_class, summary, keys, mistakes, notes = CASES[name]
+    config_class, summary, keys, mistakes, notes, *other_lengths = CASES[name]
+    lengths = other_lengths[0] if other_lengths else PROMPT_LENGTHS
     seed = zlib.crc32(name.encode())
     model = build(config_class, keys, torch.float32)
     fill(model, seed)
     state = {k: v.clone() for k, v in model.state_dict().items()}
     generator = torch.Generator().manual_seed(seed + 1)
-    experts = getattr(model.config, "num_experts_per_tok", None)
+    num_experts = getattr(model.config, "num_local_experts", None) or getattr(
+        model.config, "num_experts", 0)
+    experts = model.config.num_experts_per_tok if num_experts > 1 else None  # one is no choice
     while True:
         prompts = [torch.randint(3, VOCAB, (n,), generator=generator).tolist()
-                   for n in PROMPT_LENGTHS]
+                   for n in lengths]
         routing = []
         all_logits = logits(model, prompts[ALL_POSITIONS_PROMPT],
                             routing=routing if experts else None)

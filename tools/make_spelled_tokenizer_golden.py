@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the part of tests/data/tokenizer_json that is about vocabularies which spell text, not
-bytes: BPE of characters, and Unigram.
+bytes: BPE of characters, Unigram and WordPiece.
 
     pip install tokenizers==0.23.3 sentencepiece==0.2.3 && tools/make_spelled_tokenizer_golden.py
 
@@ -69,12 +69,64 @@ def charsmap():
     return base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
 
 
-def texts(rng, count):
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+BERT_WORDS = ["don't", "he'll", " say,", "what?", "the quick", "[MASK]", "[CLS]", "#", "##s",
+              "nothing", "happened", "FAÇADE", "naïve", "mi\u0301o", "x" * 8, "x" * 9, "e" * 100,
+              "e" * 101, "\u4e00", "\U0002b820", "\U0002b920", "\uf900", "\u0085", "\v", "\ufffd",
+              "\u00ad", "\ue000", "i\u0307", "ΣΑΣ", "½", "ﬁ", "\u200d", "\u0903", "\u20dd", "Å",
+              "の", "が"]
+
+
+def texts(rng, count, parts=()):
     rows = ["", " ", "the", "  the  ", "hello world", "<s>the</s> the", " <s> the", "<unk>"]
     while len(rows) < count:
-        pieces = rng.choices(PIECES + ODD, k=rng.randrange(1, 9))
+        pieces = rng.choices(PIECES + ODD + list(parts), k=rng.randrange(1, 9))
         rows.append(rng.choice(["", " "]).join(pieces))
     return rows
+
+
+def make_word_piece(lowercase):
+    """Every character, and every part of a word that the corpus has at least twice."""
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    words = [word for text in CORPUS
+             for word, _ in pre.BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(text))]
+    counts = {}
+    for word in words:
+        for begin in range(len(word)):
+            for end in range(begin + 1, min(len(word), begin + 6) + 1):
+                piece = ("##" if begin else "") + word[begin:end]
+                counts[piece] = counts.get(piece, 0) + 1
+    pieces = sorted(p for p, n in counts.items() if n > 1 or len(p.removeprefix("##")) == 1)
+    return {piece: i for i, piece in enumerate(BERT + pieces)}
+
+
+def make_bert_cases(shared):
+    """Each with what its post-processor is made of."""
+    def model(name, **options):
+        return name, models.WordPiece(shared[name]["vocab"], unk_token="[UNK]", **options)
+
+    ids = {token: i for i, token in enumerate(BERT)}
+    pair = ("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"])
+    template = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B",
+                                             special_tokens=list(pair))
+    words, decoder = pre.BertPreTokenizer(), decoders.WordPiece()
+
+    def normalizer(**options):
+        return normalizers.BertNormalizer(**options)
+
+    yield "bert_uncased", model("word_piece"), normalizer(), words, decoder, template
+    yield ("bert_cased", model("word_piece_cased"), normalizer(lowercase=False), words, decoder,
+           processors.BertProcessing(*pair))
+    yield ("bert_accents", model("word_piece"), normalizer(strip_accents=False), words,
+           decoders.WordPiece(cleanup=False), processors.RobertaProcessing(*pair))
+    yield ("bert_stripped_case", model("word_piece_cased"),
+           normalizer(strip_accents=True, lowercase=False), words, decoder, template)
+    yield ("bert_unclean", model("word_piece"),
+           normalizer(clean_text=False, handle_chinese_chars=False), words, decoder, template)
+    yield ("bert_short_words", model("word_piece", max_input_chars_per_word=8), normalizer(),
+           pre.Whitespace(), decoder, template)
+    yield ("bert_other_prefix", model("word_piece", continuing_subword_prefix=""), None, words,
+           decoders.WordPiece(prefix="", cleanup=False), template)
 
 
 def make_models():
@@ -95,6 +147,8 @@ def make_models():
         "unigram": {"vocab": unigram},
         "unigram_bytes": {"vocab": unigram + [(byte, worst - 1) for byte in BYTES]},
         "unigram_some_bytes": {"vocab": unigram + [(byte, worst) for byte in BYTES[0x80:0xE0]]},
+        "word_piece": {"vocab": make_word_piece(lowercase=True)},
+        "word_piece_cased": {"vocab": make_word_piece(lowercase=False)},
     }
 
 
@@ -146,12 +200,12 @@ def make_cases(shared):
     yield "charsmap_bpe", bpe("bpe"), mapped, words, decoders.Metaspace()
 
 
-def case(name, model_name, tokenizer, rng, count=40):
+def case(name, model_name, tokenizer, rng, count=40, parts=()):
     data = json.loads(tokenizer.to_str())
     for key in ("vocab", "merges"):
         data["model"].pop(key, None)
     rows, decoded = [], []
-    for text in texts(rng, count):
+    for text in texts(rng, count, parts):
         ids = tokenizer.encode(text, add_special_tokens=False).ids
         rows.append([text, ids, tokenizer.encode(text).ids])
         decoded.append(tokenizer.decode(ids))
@@ -174,6 +228,16 @@ def main():
         tokenizer.post_processor = processors.TemplateProcessing(
             single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
         cases.append(case(name, model_name, tokenizer, rng))
+    for name, (model_name, model), normalizer, pre_tokenizer, decoder, post in make_bert_cases(
+            shared):
+        tokenizer = Tokenizer(model)
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = pre_tokenizer
+        tokenizer.decoder = decoder
+        tokenizer.add_special_tokens(BERT)
+        tokenizer.post_processor = post
+        cases.append(case(name, model_name, tokenizer, rng, 60, BERT_WORDS * 2))
     compact = {"ensure_ascii": False, "separators": (",", ":")}
     lines = ",\n".join(f'"{name}":{json.dumps(m, **compact)}' for name, m in shared.items())
     (OUT / "spelled_models.json").write_text(f"{{\n{lines}\n}}\n")

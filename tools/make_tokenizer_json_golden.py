@@ -41,6 +41,10 @@ DEEPSEEK = [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
 TEKKEN = O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace("{1,3}", "")
 QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
           r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SEED_CODER = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}"
+              r"| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+")
+MINICPM5 = [r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")]
+BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
 PIECES = [
     "the", "The", "THE", " the", "hello", "Hello", "HELLO world", "isn't", "IT'S", "they'LL", "ſ",
     "'s", "'", "12345", "1", "42 ", "٣٤", "½", "Ⅷ", "²", " ", "  ", "   ", "\n", "\n\n", "\r\n",
@@ -181,6 +185,11 @@ def main():
         pieces = pre.Sequence([split(Regex(pattern)), byte_level(regex=False)])
         made = tokenizer(pieces, normalizer, ignore_merges=name == "tekken")
         cases.append(case(f"pre_split_{name}", made, rng))
+    for name, patterns in (("seed_coder", [SEED_CODER]), ("minicpm5", MINICPM5), ("bloom", [BLOOM]),
+                           ("viking", [BLOOM, r"\p{N}"])):
+        pieces = pre.Sequence([split(Regex(p)) for p in patterns] + [byte_level(regex=False)])
+        cases.append(case(f"pre_split_{name}", tokenizer(pieces, ignore_merges=name == "minicpm5"),
+                          rng, 80))
 
     OUT.mkdir(exist_ok=True)
     compact = {"ensure_ascii": False, "separators": (",", ":")}

@@ -20,7 +20,7 @@ namespace octavo {
 struct LoadOptions {
   std::string backend = "auto";  // auto, cpu, cuda, ref; auto: a GPU that can be used
   std::string dtype = "auto";    // auto, bfloat16, float32: arithmetic of matrix products
-  // auto, float32, bfloat16, float16; on a GPU auto, bfloat16, fp8.
+  // auto, float32, bfloat16, float16, int8; on a GPU auto, bfloat16, fp8.
   std::string kv_cache_dtype = "auto";
   // auto, flash_attention_3, flash_attention_2, paged, sdpa, eager; auto: the best that can run.
   std::string attn_implementation = "auto";

@@ -35,6 +35,9 @@ void for_each_slot(OpsRef& ops, const Visit& visit) {
   visit(ops.gather_rows, 0, "gather_rows");
   visit(ops.route, 0, "route");
   visit(ops.combine_experts, 0, "combine_experts");
+  visit(ops.norm_qkv_rope_write, 0, "norm_qkv_rope_write");
+  visit(ops.linear_residual, 0, "linear_residual");
+  visit(ops.norm_gated_mlp, 0, "norm_gated_mlp");
 }
 
 // What kAuto (and kInt8, which only block types have) means for a weight type.
@@ -95,7 +98,11 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, Packing
   backend.device = &cpu::cpu_device();
   for_each_slot(backend.ops, [&](auto& slot, cpu::DTypeSet weights, const auto&) {
     using Fn = std::remove_reference_t<decltype(slot)>;
-    slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
+    // An op without weights that can round to bfloat16 does, unless float32 is asked for.
+    slot = weights == 0 && arithmetic != Arithmetic::kFloat32
+               ? best_fn<Fn>(weights, Arithmetic::kBFloat16, set)
+               : nullptr;
+    if (slot == nullptr) slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
   });
   backend.ops.pack_weight = packing == Packing::kFast ? cpu::pack_weight : pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;

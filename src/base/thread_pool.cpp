@@ -18,8 +18,12 @@ namespace {
 // machine does not burn its time in barriers.
 constexpr int kSpins = 2000;
 
-// Enough that threads end at about the same time, few enough that a part is worth taking.
-constexpr int64_t kPartsPerThread = 4;
+// A part is what is left, divided by the threads and by this: threads end at about the same time,
+// and most of the work is done in few parts.
+constexpr int64_t kShare = 2;
+
+// At most. Only of more than 2,000 grains a thread the last part is a larger one.
+constexpr int64_t kPartsPerThread = 16;
 
 void pause_cpu() {
   __builtin_ia32_pause();
@@ -39,6 +43,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 
 ThreadPool::ThreadPool(int num_threads) {
   OCTAVO_CHECK(num_threads >= 1);
+  part_ends_.resize(num_threads * kPartsPerThread);
   workers_.reserve(num_threads - 1);
   try {
     for (int thread = 1; thread < num_threads; ++thread) {
@@ -69,6 +74,18 @@ void ThreadPool::stop_workers() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+// Fills part_ends_; returns how many parts there are.
+uint64_t ThreadPool::split(int64_t n, int64_t grain) {
+  const int64_t share = kShare * num_threads() * grain;
+  const size_t most = part_ends_.size();
+  size_t parts = 0;
+  for (int64_t end = 0; end < n; ++parts) {
+    end = parts + 1 == most ? n : std::min(n, end + (n - end + share - 1) / share * grain);
+    part_ends_[parts] = end;
+  }
+  return parts;
+}
+
 void ThreadPool::run(int64_t n, int64_t grain, Task task, void* context) {
   OCTAVO_DCHECK(grain >= 1);
   if (n <= 0) return;
@@ -80,10 +97,7 @@ void ThreadPool::run(int64_t n, int64_t grain, Task task, void* context) {
   }
   task_ = task;
   context_ = context;
-  n_ = n;
-  const int64_t most_parts = threads * kPartsPerThread;
-  part_ = (grains + most_parts - 1) / most_parts * grain;
-  const auto parts = static_cast<uint64_t>((n + part_ - 1) / part_);
+  const uint64_t parts = split(n, grain);
   parts_done_.store(0, std::memory_order_relaxed);
   ticket_.store(uint64_t{epoch_.load(std::memory_order_relaxed) + 1} << 32 | parts << 16,
                 std::memory_order_release);
@@ -109,8 +123,7 @@ void ThreadPool::run_parts(int thread) {
     const auto taken = static_cast<int64_t>(ticket & 0xFFFF);
     if (taken >= static_cast<int64_t>(ticket >> 16 & 0xFFFF)) return;
     if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acquire)) continue;
-    const int64_t begin = part_ * taken;
-    task_(context_, begin, std::min(n_, begin + part_), thread);
+    task_(context_, taken == 0 ? 0 : part_ends_[taken - 1], part_ends_[taken], thread);
     parts_done_.fetch_add(1, std::memory_order_release);
     ticket = ticket_.load(std::memory_order_acquire);
   }

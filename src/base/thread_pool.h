@@ -1,5 +1,5 @@
 // The compute threads. One pool per process, passed in, never global. parallel_for splits a range
-// into a few contiguous parts per thread, which the threads take as they come free; the caller is
+// into contiguous parts, large ones first, which the threads take as they come free; the caller is
 // one of them. So a thread whose core is taken away costs at most the part that it is in: the
 // others do the rest, and nobody waits for a thread that sleeps. Waiting spins shortly, then
 // sleeps.
@@ -46,6 +46,7 @@ class ThreadPool {
   using Task = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
   void run(int64_t n, int64_t grain, Task task, void* context);
+  uint64_t split(int64_t n, int64_t grain);
   void stop_workers();
   void worker_loop(int thread);
   void run_parts(int thread);
@@ -55,8 +56,7 @@ class ThreadPool {
   // as that part is not done, the driver waits.
   Task task_ = nullptr;
   void* context_ = nullptr;
-  int64_t n_ = 0;
-  int64_t part_ = 0;
+  std::vector<int64_t> part_ends_;
 
   // The call's number (32 bits), how many parts it has and how many are taken (16 bits each): one
   // word, so that a thread that comes late cannot take a part of another call.

@@ -181,7 +181,7 @@ class BatchExchange final : public server::Exchange {
   }
   void begin(server::HttpResponse) override { OCTAVO_CHECK(!"a batch is not streamed"); }
   void write(std::string) override {}
-  void end() override {}
+  void end(std::string) override {}
 
  private:
   Mailbox& mailbox_;

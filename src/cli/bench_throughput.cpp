@@ -196,6 +196,7 @@ JsonObject make_report(const AsyncEngine& engine, const Collector& collector, do
           {"backend", info.backend},
           {"kernels", info.kernels},
           {"threads", info.threads},
+          {"kv_cache_dtype", info.kv_cache_dtype},
           {"max_num_seqs", engine.config().max_num_seqs},
           {"max_num_batched_tokens", engine.config().max_num_batched_tokens},
           {"elapsed_time", elapsed_s},

@@ -94,6 +94,13 @@ Status store_scheduling_policy(Options& options, const std::string& value) {
   return {};
 }
 
+Status store_kv_cache_quantization(Options& options, const std::string& value) {
+  bool quantized = false;
+  OCTAVO_TRY(parse_option(value, quantized));
+  if (quantized) options.engine.kv_cache_dtype = "int8";
+  return {};
+}
+
 Status parse_json_list(const std::string& value, std::vector<std::string>& out) {
   out.clear();
   if (!value.starts_with('[')) return parse_option(value, out);

@@ -39,17 +39,22 @@ Completion::Completion(ActiveRequest& request, int32_t index, const LogitsProces
   pooler_.emplace(*request.request.pooling);
 }
 
-Status Completion::append_token(std::span<const float> logits, std::vector<float>& scratch) {
+Status Completion::choose_token(std::span<const float> logits, SamplerScratch& scratch) {
   const SamplingParams& params = request_.request.sampling;
-  const TokenId id =
-      OCTAVO_TRY(choose_by_rules(logits, output_.token_ids, processor_, sampler_, scratch));
-  if (params.logprobs) output_.logprobs.push_back(token_logprobs(logits, id, *params.logprobs));
+  chosen_ = OCTAVO_TRY(choose_by_rules(logits, output_.token_ids, processor_, sampler_, scratch));
+  if (!params.logprobs) return {};
+  output_.logprobs.push_back(token_logprobs(logits, chosen_, *params.logprobs));
+  return {};
+}
+
+void Completion::append_token() {
+  const TokenId id = chosen_;
   processor_.push(id);
   token_ids.push_back(id);
   output_.token_ids.push_back(id);
   if (is_stop_token(tokenizer_, request_.request, id)) {
     finish(FinishReason::kStop, format("token {}", id));
-    return {};
+    return;
   }
   output_.text += stream_.push(id);
   if (stream_.stop_hit() != nullptr) {
@@ -57,7 +62,6 @@ Status Completion::append_token(std::span<const float> logits, std::vector<float
   } else if (num_generated_tokens() >= max_tokens_) {
     finish(FinishReason::kLength, "");
   }
-  return {};
 }
 
 Status Completion::pool(const ops::Mat& hidden) {

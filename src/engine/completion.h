@@ -28,9 +28,13 @@ class Completion : public Sequence {
   bool finished() const { return output_.finish_reason.has_value(); }
   int64_t num_generated_tokens() const { return static_cast<int64_t>(output_.token_ids.size()); }
 
-  // Chooses the next token from a row of logits, and ends the answer where a token, a stop string
-  // or a limit says so.
-  Status append_token(std::span<const float> logits, std::vector<float>& scratch);
+  // Chooses the next token from a row of logits, with its logprobs. Completions may do so at the
+  // same time.
+  Status choose_token(std::span<const float> logits, SamplerScratch& scratch);
+
+  // Takes the token that was chosen, and ends the answer where it, a stop string or a limit says
+  // so.
+  void append_token();
 
   // Takes hidden states of the next positions; the prompt's last one ends the request.
   Status pool(const ops::Mat& hidden);
@@ -57,6 +61,7 @@ class Completion : public Sequence {
   OutputStream stream_;
   std::optional<Pooler> pooler_;
   CompletionOutput output_;
+  TokenId chosen_ = 0;
   // What take_delta() has given out.
   size_t taken_text_bytes_ = 0;
   size_t taken_tokens_ = 0;

@@ -36,6 +36,15 @@ void choose_rope(Sequence& sequence, const model::RopeParameters& rope) {
 
 }  // namespace
 
+// What it throws (memory is short) must not leave a thread of the pool.
+void EngineCore::Draw::choose(SamplerScratch& scratch) {
+  try {
+    status = completion->choose_token(logits, scratch);
+  } catch (const std::exception& error) {
+    status = internal_error(error.what());
+  }
+}
+
 EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
                        const Tokenizer* tokenizer, std::function<double()> clock)
     : config_(config),
@@ -224,17 +233,18 @@ void EngineCore::take_results(const Plan& plan, const StepOutput& output) {
   int64_t hidden_row = 0;
   for (const ScheduledSlice& slice : plan.slices) {
     Completion& completion = completion_of(slice);
-    Status status;
     if (slice.num_logit_rows > 0) {
       const ops::Mat rows = output.logits.row_range(logit_row, slice.num_logit_rows);
-      status = take_rows(completion, rows, completion.num_computed_tokens - 1);
+      take_rows(completion, rows, completion.num_computed_tokens - 1);
     } else if (slice.num_hidden_rows > 0) {
-      status = pool(completion, output.hidden.row_range(hidden_row, slice.num_hidden_rows));
+      const Status status =
+          pool(completion, output.hidden.row_range(hidden_row, slice.num_hidden_rows));
+      if (!status.ok()) failed_.emplace_back(completion.request().id, status);
     }
     logit_row += slice.num_logit_rows;
     hidden_row += slice.num_hidden_rows;
-    if (!status.ok()) failed_.emplace_back(completion.request().id, status);
   }
+  draw_tokens();
 }
 
 Status EngineCore::pool(Completion& completion, const ops::Mat& rows) {
@@ -252,7 +262,7 @@ void EngineCore::note_news(ActiveRequest& request) {
 }
 
 // The last of `rows` belongs to `last_position` of the sequence.
-Status EngineCore::take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position) {
+void EngineCore::take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position) {
   ActiveRequest& request = completion.request();
   for (int64_t i = 0; i < rows.rows; ++i) {
     const int64_t position = last_position + 1 - rows.rows + i;
@@ -261,31 +271,51 @@ Status EngineCore::take_rows(Completion& completion, const ops::Mat& rows, int64
       request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[position + 1],
                                                        *request.request.sampling.prompt_logprobs));
     } else {
-      OCTAVO_TRY(append_tokens(completion, logits));
+      begin_draws(completion, logits);
     }
   }
-  return {};
 }
 
 // At the prompt's end the other answers begin, from the same logits.
-Status EngineCore::append_tokens(Completion& leader, std::span<const float> logits) {
-  ActiveRequest& request = leader.request();
-  request.last_token = clock_();
-  std::vector<Completion*> starting{&leader};
+void EngineCore::begin_draws(Completion& leader, std::span<const float> logits) {
+  draws_.push_back({&leader, logits, {}});
   for (size_t i = 1; leader.num_forks > 0; ++i) {
-    Completion& child = *request.completions[i];
+    Completion& child = *leader.request().completions[i];
     child.first_logit_position = leader.first_logit_position;
     scheduler_.fork(leader, child);
-    starting.push_back(&child);
+    draws_.push_back({&child, logits, {}});
   }
-  if (!request.first_token) request.first_token = request.last_token;
-  note_news(request);
-  for (Completion* completion : starting) {
-    OCTAVO_TRY(completion->append_token(logits, scratch_));
+}
+
+// Choosing goes over a vocabulary for each token and is spread over the threads; what follows is
+// little, and in the plan's order.
+void EngineCore::draw_tokens() {
+  ThreadPool* pool = executor_.pool();
+  const auto count = static_cast<int64_t>(draws_.size());
+  scratch_.resize(pool == nullptr ? 1 : pool->num_threads());
+  auto choose = [this](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) draws_[i].choose(scratch_[thread]);
+  };
+  if (pool == nullptr || count < 2) {
+    choose(0, count, 0);
+  } else {
+    pool->parallel_for(count, 1, choose);
+  }
+  const double now = clock_();
+  for (const Draw& draw : std::exchange(draws_, {})) {
+    Completion& completion = *draw.completion;
+    ActiveRequest& request = completion.request();
+    request.last_token = now;
+    if (!request.first_token) request.first_token = now;
+    note_news(request);
+    if (!draw.status.ok()) {
+      failed_.emplace_back(request.id, draw.status);
+      continue;
+    }
+    completion.append_token();
     ++totals_.generation_tokens;
-    if (completion->finished()) scheduler_.remove(*completion);
+    if (completion.finished()) scheduler_.remove(completion);
   }
-  return {};
 }
 
 void EngineCore::deliver() {

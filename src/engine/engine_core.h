@@ -65,6 +65,14 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
+  // A token to be chosen.
+  struct Draw {
+    Completion* completion;
+    std::span<const float> logits;
+    Status status;
+    void choose(SamplerScratch& scratch);
+  };
+
   bool run_step();
   Result<StepOutput> execute(const Plan& plan);
   void note_start(const Plan& plan);
@@ -72,8 +80,9 @@ class EngineCore {
   void take_results(const Plan& plan, const StepOutput& output);
   Status pool(Completion& completion, const ops::Mat& rows);
   void note_news(ActiveRequest& request);
-  Status take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position);
-  Status append_tokens(Completion& leader, std::span<const float> logits);
+  void take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position);
+  void begin_draws(Completion& leader, std::span<const float> logits);
+  void draw_tokens();
   void deliver();
   void emit(ActiveRequest& request, bool last, Status status);
   void remove(ActiveRequest& request);
@@ -89,7 +98,8 @@ class EngineCore {
   std::set<std::pair<double, RequestId>> deadlines_;
   std::vector<RequestId> news_;  // requests with something to deliver after this step
   std::vector<std::pair<RequestId, Status>> failed_;  // in this step
-  std::vector<float> scratch_;                        // a row of logits
+  std::vector<Draw> draws_;                           // of this step
+  std::vector<SamplerScratch> scratch_;               // for each thread
   int num_failed_steps_ = 0;                          // in a row
   Status last_failure_;
   EngineStats totals_;  // only what adds up

@@ -1,6 +1,7 @@
 // Executor: computes the steps that the scheduler plans, one at a time.
 #pragma once
 
+#include "base/thread_pool.h"
 #include "engine/scheduler.h"
 #include "octavo/status.h"
 #include "ops/mat.h"
@@ -22,6 +23,9 @@ class Executor {
 
   // Waits for the step's end and moves the num_computed_tokens of its sequences on.
   virtual Result<StepOutput> wait() = 0;
+
+  // Threads that have nothing to do between wait() and the next step; null: there are none.
+  virtual ThreadPool* pool() { return nullptr; }
 };
 
 }  // namespace octavo::engine

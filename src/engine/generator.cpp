@@ -122,7 +122,7 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
       compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk));
   const std::span<const float> row = row_of(logits, logits.rows - 1);
   const TokenId id =
-      OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, processed_));
+      OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, scratch_));
   if (request.sampling.logprobs) {
     result.logprobs.push_back(token_logprobs(row, id, *request.sampling.logprobs));
   }

@@ -61,7 +61,7 @@ class Generator {
   std::unique_ptr<BlockManager> blocks_;
   const Tokenizer* tokenizer_;
   Sequence sequence_;
-  std::vector<float> processed_;  // a row of logits
+  SamplerScratch scratch_;
 };
 
 }  // namespace octavo::engine

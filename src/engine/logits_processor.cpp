@@ -90,9 +90,10 @@ void LogitsProcessor::apply_penalties(std::span<float> logits) const {
 void LogitsProcessor::apply(std::span<float> logits, std::span<const TokenId> output) const {
   const SamplingParams& p = request_->sampling;
   if (!p.allowed_token_ids.empty()) {
-    std::vector<float> allowed(logits.size(), -INFINITY);
-    for (const TokenId id : p.allowed_token_ids) allowed[id] = logits[id];
-    std::copy(allowed.begin(), allowed.end(), logits.begin());
+    std::vector<float> allowed;
+    for (const TokenId id : p.allowed_token_ids) allowed.push_back(logits[id]);
+    std::fill(logits.begin(), logits.end(), -INFINITY);
+    for (size_t i = 0; i < allowed.size(); ++i) logits[p.allowed_token_ids[i]] = allowed[i];
   }
   ban_bad_words(logits, output);
   if (static_cast<int64_t>(output.size()) < p.min_tokens) {
@@ -111,12 +112,12 @@ void LogitsProcessor::push(TokenId id) {
 
 Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
                                 const LogitsProcessor& processor, Sampler& sampler,
-                                std::vector<float>& scratch) {
-  if (!processor.active()) return sampler.sample(logits);
+                                SamplerScratch& scratch) {
+  if (!processor.active()) return sampler.sample(logits, scratch);
   OCTAVO_TRY(argmax(logits));  // a NaN must not hide behind a ban
-  scratch.assign(logits.begin(), logits.end());
-  processor.apply(scratch, output);
-  return sampler.sample(scratch);
+  scratch.logits.assign(logits.begin(), logits.end());
+  processor.apply(scratch.logits, output);
+  return sampler.sample(scratch.logits, scratch);
 }
 
 }  // namespace octavo::engine

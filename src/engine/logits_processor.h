@@ -42,10 +42,10 @@ class LogitsProcessor {
   std::unordered_map<TokenId, int32_t> counts_;  // in the answer; 0: in the prompt alone
 };
 
-// The token after `output`, the answer so far: the logits as the request changes them (in
-// `scratch`; `logits` stay as they are), then the sampler's choice.
+// The token after `output`, the answer so far: the logits as the request changes them (a copy;
+// `logits` stay as they are), then the sampler's choice.
 Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
                                 const LogitsProcessor& processor, Sampler& sampler,
-                                std::vector<float>& scratch);
+                                SamplerScratch& scratch);
 
 }  // namespace octavo::engine

@@ -25,19 +25,20 @@ Result<backends::Arithmetic> parse_arithmetic(const std::string& dtype) {
 }
 
 Result<DType> parse_kv_dtype(const std::string& name, const backends::Backend& backend) {
-  const bool gpu = backend.compute_capability != 0;
   if (name == "auto") {
     return backend.arithmetic == backends::Arithmetic::kFloat32 ? DType::kF32 : DType::kBF16;
   }
-  const char* const choice = gpu ? "auto, bfloat16 or fp8" : "auto, float32, bfloat16 or float16";
+  const bool gpu = backend.compute_capability != 0;
+  const char* const choice =
+      gpu ? "auto, bfloat16 or fp8" : "auto, float32, bfloat16, float16 or int8";
   const bool fp8 = name == "fp8" || name == "fp8_e4m3";
-  const bool wide = name == "float32" || name == "float16";
+  const bool of_cpu = name == "float32" || name == "float16" || name == "int8";
   if (name == "bfloat16") return DType::kBF16;
-  if (gpu ? fp8 : wide) return fp8 ? DType::kF8E4M3 : *parse_dtype(name);
-  if (fp8 || wide || name == "int8") {
-    return unsupported(format("kv_cache_dtype {}: the backend '{}' {}; use {}", name, backend.name,
-                              gpu ? "has no kernels for it" : "keeps keys and values unquantized",
-                              choice));
+  if (gpu && fp8) return DType::kF8E4M3;
+  if (!gpu && of_cpu) return *parse_dtype(name);
+  if (fp8 || of_cpu) {
+    return unsupported(format("kv_cache_dtype {}: the backend '{}' has no kernels for it; use {}",
+                              name, backend.name, choice));
   }
   return invalid_argument(format("kv_cache_dtype '{}' is not known: use {}", name, choice));
 }
@@ -68,11 +69,10 @@ Result<MemoryNeeds> ModelRunner::measure(const formats::Checkpoint& checkpoint,
   ModelRunner runner({});
   OCTAVO_TRY(runner.load(checkpoint, options, model::LoadMode::kMeasure));
   const model::CausalLM& lm = *runner.model_;
-  return MemoryNeeds{
-      .weight_bytes = lm.totals().weight_bytes,
-      .kv_bytes_per_token = dtype_bytes(runner.kv_dtype_, lm.config().kv_values_per_token()),
-      .workspace_bytes = runner.workspace_bytes(),
-      .max_model_len = runner.max_model_len_};
+  return MemoryNeeds{.weight_bytes = lm.totals().weight_bytes,
+                     .kv_bytes_per_token = runner.kv_bytes_per_token(),
+                     .workspace_bytes = runner.workspace_bytes(),
+                     .max_model_len = runner.max_model_len_};
 }
 
 Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
@@ -140,8 +140,9 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
   return {};
 }
 
-int64_t ModelRunner::kv_block_bytes() const {
-  return dtype_bytes(kv_dtype_, limits_.block_size * model_->config().kv_values_per_token());
+int64_t ModelRunner::kv_bytes_per_token() const {
+  const model::ModelConfig& config = model_->config();
+  return config.kv_rows_per_token() * ops::kv_row_bytes(kv_dtype_, config.head_dim);
 }
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {

@@ -46,7 +46,8 @@ class ModelRunner final : public Executor {
   int num_threads() const { return pool_->num_threads(); }
   DType kv_cache_dtype() const { return kv_dtype_; }
   int64_t num_kv_blocks() const { return kv_ == nullptr ? 0 : kv_->num_blocks(); }
-  int64_t kv_block_bytes() const;
+  int64_t kv_bytes_per_token() const;
+  int64_t kv_block_bytes() const { return limits_.block_size * kv_bytes_per_token(); }
   // Of all memory but weights and KV cache; taken as it is touched.
   int64_t workspace_bytes() const {
     return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes +
@@ -65,6 +66,7 @@ class ModelRunner final : public Executor {
   // A step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
+  ThreadPool* pool() override { return pool_.get(); }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
   // error leaves the old one.

@@ -25,75 +25,123 @@ Status out_of_range(const char* field, double value, const char* range) {
   return invalid_argument(format("{} is {}, which must {}", field, value, range));
 }
 
+// A NaN is an error, not a token, and so is a row without a largest logit.
+Status check(const SoftmaxRow& row) {
+  if (row.has_nan()) return internal_error("the model's logits hold NaN");
+  if (row.max() == INFINITY) {
+    return invalid_argument("a logit is infinite: a penalty or bias of the request is too strong");
+  }
+  if (row.max() == -INFINITY) {
+    return invalid_argument("no token is left to choose: all are banned by the request");
+  }
+  return {};
+}
+
+// What a draw is from: tokens of the row's last sum, and candidates.
+class Choice {
+ public:
+  Choice(const SamplingParams& params, SamplerScratch& scratch)
+      : row_(scratch.row), candidates_(scratch.candidates) {
+    // With min_p, a token stays where p >= min_p * p_max, that is where its scaled logit is at
+    // least ln(min_p). A double's logarithm, rounded, is the same whoever wrote the library.
+    least_ = SoftmaxRow::kLeastScaled;
+    if (params.min_p > 0) {
+      const double log_min_p = std::log(static_cast<double>(params.min_p));
+      least_ = std::max(least_, static_cast<float>(log_min_p));
+    }
+    candidates_.clear();
+    if (params.top_k > 0 && static_cast<size_t>(params.top_k) < row_.size()) {
+      keep_top_k(static_cast<size_t>(params.top_k), params.top_p);
+    } else {
+      row_sum_ = row_.compute_weights(least_);
+      if (params.top_p < 1) keep_top_p(row_sum_ * static_cast<double>(params.top_p));
+    }
+  }
+
+  // `share`: uniform in [0, 1).
+  TokenId draw(double share) const;
+
+ private:
+  void keep_top_k(size_t top_k, float top_p);
+  void keep_top_p(double reach);
+  void cut_candidates(double reach);
+
+  SoftmaxRow& row_;
+  std::vector<Candidate>& candidates_;
+  double row_sum_ = 0;
+  float least_;
+};
+
+void Choice::keep_top_k(size_t top_k, float top_p) {
+  row_.collect_top(top_k, candidates_);
+  while (row_.scaled(candidates_.back().logit) < least_) candidates_.pop_back();
+  double sum = 0;
+  for (const Candidate& c : candidates_) sum += row_.weight(c.logit);
+  if (top_p < 1) cut_candidates(sum * static_cast<double>(top_p));
+}
+
+// Finds a bound above which all stay without reaching `reach`, so close to where it is reached that
+// few lie between: only these are put in order. Sorting a vocabulary takes longer than a small
+// model's step.
+void Choice::keep_top_p(double reach) {
+  constexpr int kHalvings = 8;
+  float below = 0.5f;  // what lies above it, nothing at first, does not reach
+  float from = -1;     // what lies above it does, after the loop
+  while (from > least_ && row_.sum_from(from) < reach) {
+    below = from;
+    from *= 2;
+  }
+  from = std::max(from, least_);
+  for (int i = 0; i < kHalvings; ++i) {
+    const float middle = (from + std::min(below, 0.0f)) / 2;
+    (row_.sum_from(middle) < reach ? below : from) = middle;
+  }
+  row_sum_ = row_.sum_from(below);
+  row_.collect(from, below, candidates_);
+  std::sort(candidates_.begin(), candidates_.end());
+  cut_candidates(reach);
+}
+
+// Leaves as few as reach `reach` together with the row's.
+void Choice::cut_candidates(double reach) {
+  size_t count = 0;
+  for (double sum = row_sum_; count < candidates_.size() && sum < reach; ++count) {
+    sum += row_.weight(candidates_[count].logit);
+  }
+  candidates_.resize(count);
+}
+
+TokenId Choice::draw(double share) const {
+  double sum = row_sum_;
+  for (const Candidate& c : candidates_) sum += row_.weight(c.logit);
+  const double target = share * sum;
+  if (target < row_sum_ || candidates_.empty()) return row_.find(target);
+  sum = row_sum_;
+  for (const Candidate& c : candidates_) {
+    sum += row_.weight(c.logit);
+    if (target < sum) return c.id;
+  }
+  return candidates_.back().id;
+}
+
 }  // namespace
 
 Result<TokenId> argmax(std::span<const float> logits) {
-  size_t best = 0;
-  bool has_nan = false;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    has_nan |= std::isnan(logits[i]);
-    if (logits[i] > logits[best]) best = i;
-  }
-  if (has_nan) return internal_error("the model's logits hold NaN");
-  if (logits[best] == INFINITY) {
-    return invalid_argument("a logit is infinite: a penalty or bias of the request is too strong");
-  }
-  if (logits[best] == -INFINITY) {
-    return invalid_argument("no token is left to choose: all are banned by the request");
-  }
-  return static_cast<TokenId>(best);
+  SoftmaxRow row;
+  row.read(logits);
+  OCTAVO_TRY(check(row));
+  return row.argmax();
 }
 
 Sampler::Sampler(const SamplingParams& params)
     : params_(params), rng_(params.seed ? *params.seed : random_seed()) {}
 
-// Draws by weight among the likeliest candidates that reach top_p. Only as many are put in order as
-// the draw needs: sorting a vocabulary takes longer than a small model's step.
-TokenId Sampler::draw() {
-  const auto likelier = [](const Candidate& a, const Candidate& b) { return b.before(a); };
-  double total = 0;
-  for (const Candidate& c : candidates_) total += std::exp(static_cast<double>(c.logit));
-  std::make_heap(candidates_.begin(), candidates_.end(), likelier);
-  const bool cut = params_.top_p < 1;
-  const double share = rng_.next_double();
-  const double reach = total * (cut ? static_cast<double>(params_.top_p) : share);
-  ordered_.clear();
-  double sum = 0;
-  while (!candidates_.empty() && (cut ? sum < reach : sum <= reach)) {
-    std::pop_heap(candidates_.begin(), candidates_.end(), likelier);
-    sum += std::exp(static_cast<double>(candidates_.back().logit));
-    ordered_.push_back({candidates_.back().id, sum});
-    candidates_.pop_back();
-  }
-  if (!cut) return ordered_.back().id;
-  for (const Ordered& o : ordered_) {
-    if (share * sum < o.weight_up_to) return o.id;
-  }
-  return ordered_.back().id;
-}
-
-Result<TokenId> Sampler::sample(std::span<const float> logits) {
-  const TokenId best = OCTAVO_TRY(argmax(logits));
-  if (params_.temperature < kLeastTemperature) return best;
-  const float max = logits[best];
-  // With min_p, a token stays where p >= min_p * p_max, that is logit >= max + T * ln(min_p).
-  const float inverse = 1.0f / params_.temperature;
-  const float least = params_.min_p > 0 ? std::log(params_.min_p) : -INFINITY;
-  candidates_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const float scaled = (logits[i] - max) * inverse;
-    if (scaled >= least || static_cast<TokenId>(i) == best)
-      candidates_.push_back({scaled, static_cast<TokenId>(i)});
-  }
-  if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < candidates_.size()) {
-    const auto before = [](const Candidate& a, const Candidate& b) { return a.before(b); };
-    std::nth_element(candidates_.begin(), candidates_.begin() + params_.top_k, candidates_.end(),
-                     before);
-    candidates_.resize(params_.top_k);
-    // Sums must not depend on the order in which a standard library leaves them.
-    std::sort(candidates_.begin(), candidates_.end(), before);
-  }
-  return draw();
+Result<TokenId> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) {
+  scratch.row.read(logits);
+  OCTAVO_TRY(check(scratch.row));
+  if (params_.temperature < kLeastTemperature) return scratch.row.argmax();
+  scratch.row.set_scale(1.0f / params_.temperature);
+  return Choice(params_, scratch).draw(rng_.next_double());
 }
 
 }  // namespace octavo::engine

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "engine/softmax_row.h"
 #include "octavo/request.h"
 #include "octavo/status.h"
 
@@ -16,32 +17,23 @@ namespace octavo::engine {
 // The id of the largest logit. A NaN anywhere is an error, not a token.
 Result<TokenId> argmax(std::span<const float> logits);
 
+// Memory that samplers share, one at a time.
+struct SamplerScratch {
+  std::vector<float> logits;  // as a request changes them
+  SoftmaxRow row;
+  std::vector<Candidate> candidates;
+};
+
 class Sampler {
  public:
   // `params` must be valid.
   explicit Sampler(const SamplingParams& params);
 
-  Result<TokenId> sample(std::span<const float> logits);
+  Result<TokenId> sample(std::span<const float> logits, SamplerScratch& scratch);
 
  private:
-  struct Candidate {
-    float logit;  // scaled; of the likeliest 0
-    TokenId id;
-    bool before(const Candidate& other) const {
-      return logit != other.logit ? logit > other.logit : id < other.id;
-    }
-  };
-  struct Ordered {
-    TokenId id;
-    double weight_up_to;  // of all candidates up to this one
-  };
-
-  TokenId draw();
-
   SamplingParams params_;
   Rng rng_;
-  std::vector<Candidate> candidates_;
-  std::vector<Ordered> ordered_;  // the likeliest of them
 };
 
 }  // namespace octavo::engine

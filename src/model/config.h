@@ -64,10 +64,8 @@ struct ModelConfig {
   // The most values in a row of activations that a matrix is multiplied with.
   int64_t widest_row() const;
 
-  // Keys and values that one token leaves in all layers.
-  int64_t kv_values_per_token() const {
-    return 2 * num_hidden_layers * num_key_value_heads * head_dim;
-  }
+  // Rows of keys and of values, of head_dim, that one token leaves in all layers.
+  int64_t kv_rows_per_token() const { return 2 * num_hidden_layers * num_key_value_heads; }
 
   // Makes layer `i` a local one.
   void set_window(int64_t i, int64_t window) {

@@ -8,8 +8,8 @@ namespace octavo::model {
 Result<KvCache> KvCache::create(Device& device, const ModelConfig& config, DType dtype,
                                 int64_t num_blocks, int64_t block_size) {
   OCTAVO_CHECK(num_blocks > 0 && block_size > 0);
-  const int64_t values = num_blocks * block_size * config.num_key_value_heads * config.head_dim;
-  const int64_t part_bytes = dtype_bytes(dtype, values);
+  const int64_t part_bytes = num_blocks * block_size * config.num_key_value_heads *
+                             ops::kv_row_bytes(dtype, config.head_dim);
   KvCache cache;
   cache.memory_ = OCTAVO_TRY(
       device.allocate(2 * config.num_hidden_layers * part_bytes,
@@ -24,8 +24,7 @@ Result<KvCache> KvCache::create(Device& device, const ModelConfig& config, DType
 
 void KvCache::copy_block(Device& device, int64_t destination, int64_t source) const {
   for (const ops::PagedKv& layer : layers_) {
-    const int64_t block_bytes =
-        dtype_bytes(layer.dtype, layer.block_size * layer.num_kv_heads * layer.head_dim);
+    const int64_t block_bytes = layer.block_bytes();
     for (void* part : {layer.k, layer.v}) {
       auto* bytes = static_cast<std::byte*>(part);
       device.copy_on_device(bytes + destination * block_bytes, bytes + source * block_bytes,

@@ -13,8 +13,8 @@ namespace octavo::model {
 
 class KvCache {
  public:
-  // `dtype`: kF32, kBF16 or kF16. The memory is one allocation of
-  // [layer][k, v][num_blocks, num_kv_heads, block_size, head_dim].
+  // `dtype`: as ops::PagedKv takes it. The memory is one allocation of
+  // [layer][k, v][num_blocks, num_kv_heads, block_size] rows.
   static Result<KvCache> create(Device& device, const ModelConfig& config, DType dtype,
                                 int64_t num_blocks, int64_t block_size);
 

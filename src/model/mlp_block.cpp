@@ -17,7 +17,9 @@ MoeNames names_of(MoeKind kind) {
   if (kind == MoeKind::kMixtral) {
     return {"block_sparse_moe.gate", "block_sparse_moe.experts", {"w1", "w3", "w2"}};
   }
-  if (kind == MoeKind::kLlama4) return {"feed_forward.router", "feed_forward.experts", {}};
+  if (kind == MoeKind::kLlama4) {
+    return {"feed_forward.router", "feed_forward.experts", {"gate_proj", "up_proj", "down_proj"}};
+  }
   return {"mlp.gate", "mlp.experts", {"gate_proj", "up_proj", "down_proj"}};
 }
 
@@ -90,7 +92,8 @@ Status MlpBlock::load_moe(WeightLoader& loader, const ModelConfig& config, const
   const std::string experts = at + names.experts + ".";
   if (loader.is_gguf()) {
     OCTAVO_TRY(load_stacked_experts(loader, moe, hidden, experts));
-  } else if (config.traits.moe == MoeKind::kLlama4) {
+  } else if (config.traits.moe == MoeKind::kLlama4 && loader.has(experts + "gate_up_proj")) {
+    // Where they are quantised, they come one by one.
     OCTAVO_TRY(load_transposed_experts(loader, moe, hidden, experts));
   } else {
     OCTAVO_TRY(load_experts_one_by_one(loader, moe, hidden, experts, names.projections));

@@ -274,8 +274,10 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
   const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count, cols, total}));
   const DTypeTraits& traits = dtype_traits(tensor.dtype);
   if (traits.quantized || (traits.block_bytes != 2 && traits.block_bytes != 4)) {
-    return unsupported(format("{}: tensor '{}' is transposed and of type {}", checkpoint_.path(),
-                              tensor.name, traits.name));
+    return unsupported(
+        format("{}: tensor '{}' is a stack of {}: octavo reads quantised experts "
+               "one by one only",
+               checkpoint_.path(), tensor.name, traits.name));
   }
   std::vector<std::vector<ops::Weight>> stacks(rows.size());
   for (int64_t i = 0; i < count; ++i) {

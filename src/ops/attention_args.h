@@ -11,14 +11,26 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "ops/mat.h"
 
 namespace octavo::ops {
 
-// One layer's cache. k and v: [num_blocks, num_kv_heads, block_size, head_dim] of `dtype`
-// (kF32, kBF16 or kF16; on GPUs kBF16 or kF8E4M3).
+// A row of the cache is what a token leaves in it for one KV head: head_dim values of `dtype`
+// (kF32, kBF16, kF16; on GPUs kBF16 or kF8E4M3), or of kI8 codes and behind them, not aligned, the
+// float that they are multiplied with: the row's largest magnitude / 127, so that code =
+// round(value / scale), ties to even. A row whose values are all below kLeastKvMagnitude counts as
+// zero, with a scale of zero; one that holds an infinity or a NaN has a NaN for its scale and zeros
+// for codes.
+inline int64_t kv_row_bytes(DType dtype, int64_t head_dim) {
+  const int64_t scale_bytes = dtype == DType::kI8 ? sizeof(float) : 0;
+  return dtype_bytes(dtype, head_dim) + scale_bytes;
+}
+inline constexpr float kLeastKvMagnitude = 1e-30f;
+
+// One layer's cache. k and v: [num_blocks, num_kv_heads, block_size] rows.
 struct PagedKv {
   void* k = nullptr;
   void* v = nullptr;
@@ -27,6 +39,14 @@ struct PagedKv {
   int64_t block_size = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
+
+  int64_t row_bytes() const { return kv_row_bytes(dtype, head_dim); }
+  int64_t block_bytes() const { return num_kv_heads * block_size * row_bytes(); }  // of k or of v
+  // Where KV head `kv_head` of the token in slot `slot` of `part`, which is k or v, lies.
+  std::byte* row(void* part, int64_t block, int64_t kv_head, int64_t slot) const {
+    const int64_t index = (block * num_kv_heads + kv_head) * block_size + slot;
+    return static_cast<std::byte*>(part) + index * row_bytes();
+  }
 };
 
 // Sequences with at most so many query rows are short: GPUs compute them as they do decodes.

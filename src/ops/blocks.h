@@ -53,7 +53,7 @@ struct BlockIQ4_NL {
 };
 
 // value = 2^(e - 128) * level of the code: the E2M1 numbers of the OCP microscaling formats,
-// doubled
+// doubled; where e is 255, all are NaN
 constexpr int8_t kMXFP4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 struct BlockMXFP4 {
   uint8_t e;

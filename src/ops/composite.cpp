@@ -11,51 +11,6 @@ Mat by_head(const Mat& heads, int64_t width) {
   return {heads.data, heads.dtype, heads.rows * (heads.cols / width), width};
 }
 
-void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
-  const bool per_head = a.qk_norm == QkNorm::kPerHead;
-  const Mat q = per_head ? by_head(a.q, a.kv.head_dim) : a.q;
-  const Mat k = per_head ? by_head(a.k, a.kv.head_dim) : a.k;
-  ops.rms_norm(ctx, {q, q, a.q_norm_weight, a.eps});
-  ops.rms_norm(ctx, {k, k, a.k_norm_weight, a.eps});
-}
-
-void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
-  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
-  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
-  ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias});
-  ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias});
-  if (a.qk_norm != QkNorm::kNone) norm_qk(ops, ctx, a);
-  if (a.rotary_dim > 0) {
-    for (const Mat& x : {a.q, a.k}) {
-      ops.rope(ctx, {x, a.batch.positions, a.inv_freq, a.kv.head_dim, a.rotary_dim,
-                     a.attention_factor, a.rope_variants});
-    }
-  }
-  if (a.query_attn_scale != 0) {
-    ops.scale_queries(ctx, {a.q, a.batch.positions, a.query_attn_scale, a.query_floor_scale});
-  }
-  ops.write_kv(ctx, {a.kv, a.k, a.v, a.batch.slot_mapping});
-}
-
-void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs& a) {
-  ops.linear(ctx, {a.scratch, a.y, a.w, a.bias});
-  if (a.norm_weight != nullptr) {
-    ops.rms_norm(ctx, {a.scratch, a.scratch, a.norm_weight, a.eps});
-  }
-  ops.add(ctx, {a.x, a.scratch});
-}
-
-void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& a) {
-  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
-  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias});
-  ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias});
-  ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
-  ops.linear_residual(ops, ctx,
-                      {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
-}
-
 void linear_experts(const Ops& ops, ExecContext& ctx, const LinearExpertsArgs& a) {
   for (int64_t e = 0; e < a.num_experts; ++e) {
     const int64_t begin = a.offsets[e];
@@ -96,6 +51,55 @@ void norm_lm_head(const Ops& ops, ExecContext& ctx, const NormLmHeadArgs& a) {
 }
 
 }  // namespace
+
+void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
+  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
+  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
+  ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias});
+  ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias});
+  finish_qkv(ops, ctx, a);
+}
+
+void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
+  const bool per_head = a.qk_norm == QkNorm::kPerHead;
+  const Mat q = per_head ? by_head(a.q, a.kv.head_dim) : a.q;
+  const Mat k = per_head ? by_head(a.k, a.kv.head_dim) : a.k;
+  ops.rms_norm(ctx, {q, q, a.q_norm_weight, a.eps});
+  ops.rms_norm(ctx, {k, k, a.k_norm_weight, a.eps});
+}
+
+void finish_qkv(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
+  if (a.qk_norm != QkNorm::kNone) norm_qk(ops, ctx, a);
+  if (a.rotary_dim > 0) {
+    for (const Mat& x : {a.q, a.k}) {
+      ops.rope(ctx, {x, a.batch.positions, a.inv_freq, a.kv.head_dim, a.rotary_dim,
+                     a.attention_factor, a.rope_variants});
+    }
+  }
+  if (a.query_attn_scale != 0) {
+    ops.scale_queries(ctx, {a.q, a.batch.positions, a.query_attn_scale, a.query_floor_scale});
+  }
+  ops.write_kv(ctx, {a.kv, a.k, a.v, a.batch.slot_mapping});
+}
+
+void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs& a) {
+  ops.linear(ctx, {a.scratch, a.y, a.w, a.bias});
+  if (a.norm_weight != nullptr) {
+    ops.rms_norm(ctx, {a.scratch, a.scratch, a.norm_weight, a.eps});
+  }
+  ops.add(ctx, {a.x, a.scratch});
+}
+
+void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& a) {
+  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
+  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias});
+  ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias});
+  ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
+  ops.linear_residual(ops, ctx,
+                      {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
+}
 
 int64_t prepared_input_bytes(int64_t rows, int64_t cols) {
   constexpr int64_t kAlignment = 64;  // that of a workspace

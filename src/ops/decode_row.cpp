@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ops/blocks.h"
 #include "ops/k_values.h"
@@ -72,7 +73,7 @@ void decode_block(const BlockIQ4_NL& b, float* dst) {
   decode_levels(dst, b.qs, kIQ4Levels, fp16_to_float(b.d));
 }
 void decode_block(const BlockMXFP4& b, float* dst) {
-  decode_levels(dst, b.qs, kMXFP4Levels, std::ldexp(1.0f, b.e - 128));
+  decode_levels(dst, b.qs, kMXFP4Levels, mxfp4_scale(b.e));
 }
 
 template <typename Block>
@@ -143,6 +144,10 @@ constexpr Row kTable[] = {
 };
 
 }  // namespace
+
+float mxfp4_scale(uint8_t e) {
+  return e == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, e - 128);
+}
 
 DecodeRowFn decode_row_fn(DType dtype) {
   for (const Row& row : kTable) {

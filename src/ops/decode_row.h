@@ -15,4 +15,7 @@ using DecodeRowFn = void (*)(const std::byte* src, float* dst, int64_t count);
 // nullptr for types that no weight may have.
 DecodeRowFn decode_row_fn(DType dtype);
 
+// The scale of an MXFP4 block; NaN where `e` is 255.
+float mxfp4_scale(uint8_t e);
+
 }  // namespace octavo::ops

@@ -269,4 +269,14 @@ int64_t prepared_input_bytes(int64_t rows, int64_t cols);
 // Fills every composite that is still null with its default.
 void set_default_composites(Ops& ops);
 
+// Defaults that a fused form leaves to what it does not fuse.
+void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& args);
+void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs& args);
+void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& args);
+
+// What norm_qkv_rope_write does once q, k and v are multiplied, and the first part of that, by
+// which q and k are normalised.
+void finish_qkv(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& args);
+void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& args);
+
 }  // namespace octavo::ops

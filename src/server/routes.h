@@ -37,7 +37,7 @@ class RoutedExchange final : public Exchange {
   void send(HttpResponse response) override;
   void begin(HttpResponse head) override;
   void write(std::string data) override { exchange_->write(std::move(data)); }
-  void end() override { exchange_->end(); }
+  void end(std::string last_data) override { exchange_->end(std::move(last_data)); }
 
  private:
   std::string path() const;

@@ -1,18 +1,24 @@
 #include "tokenizer/hf_decoder.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/format.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/byte_tokens.h"
 #include "tokenizer/hf_metaspace.h"
+#include "tokenizer/word_piece.h"
 
 namespace octavo::tokenizer {
 
 Result<HfDecoder> HfDecoder::from_json(const Json* json, const std::string& source) {
   HfDecoder decoder;
   if (json != nullptr) OCTAVO_TRY(decoder.add(*json, source));
-  if (decoder.byte_level_ && (decoder.byte_fallback_ || !decoder.replacements_.empty())) {
-    return unsupported(source + ": 'ByteLevel' beside steps that change spellings");
+  const bool spells = decoder.byte_fallback_ || !decoder.replacements_.empty();
+  const bool word_piece = decoder.word_piece_.has_value();
+  if ((decoder.byte_level_ && (spells || word_piece)) || (word_piece && spells)) {
+    return unsupported(format("{}: '{}' beside steps that change spellings", source,
+                              decoder.byte_level_ ? "ByteLevel" : "WordPiece"));
   }
   return decoder;
 }
@@ -28,6 +34,7 @@ Status HfDecoder::add(const Json& json, const std::string& source) {
   if (type == "Replace") return add_replace(json, source);
   if (type == "Strip") return add_strip(json, source);
   if (type == "Metaspace") return add_metaspace(json, source);
+  if (type == "WordPiece") return add_word_piece(json, source);
   if (type == "ByteLevel") {
     byte_level_ = true;
   } else if (type == "ByteFallback") {
@@ -72,8 +79,21 @@ Status HfDecoder::add_metaspace(const Json& json, const std::string& source) {
   return {};
 }
 
+Status HfDecoder::add_word_piece(const Json& json, const std::string& source) {
+  std::string prefix = OCTAVO_TRY(json_string(json, "prefix", source));
+  const bool cleanup = OCTAVO_TRY(json_bool(json, "cleanup", source));
+  word_piece_ = {.prefix = std::move(prefix), .cleanup = cleanup};
+  strips_first_space_ = true;
+  return {};
+}
+
 std::string HfDecoder::bytes_of(std::string_view piece) const {
   if (byte_level_) return bytes_of_spelling(piece).value_or(std::string(piece));
+  if (word_piece_) {
+    const bool goes_on = piece.starts_with(word_piece_->prefix);
+    if (goes_on) piece.remove_prefix(word_piece_->prefix.size());
+    return word_piece_text(piece, !goes_on, word_piece_->cleanup);
+  }
   std::string text(piece);
   for (const auto& [from, to] : replacements_) {
     for (size_t pos = 0; (pos = text.find(from, pos)) != std::string::npos; pos += to.size()) {

@@ -2,6 +2,7 @@
 // spelling stands for.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,13 @@ class HfDecoder {
   Status add_replace(const Json& json, const std::string& source);
   Status add_strip(const Json& json, const std::string& source);
   Status add_metaspace(const Json& json, const std::string& source);
+  Status add_word_piece(const Json& json, const std::string& source);
 
+  struct WordPiece {
+    std::string prefix;  // of tokens that go on with a word
+    bool cleanup;
+  };
+  std::optional<WordPiece> word_piece_;
   std::vector<std::pair<std::string, std::string>> replacements_;
   bool byte_level_ = false;
   bool byte_fallback_ = false;

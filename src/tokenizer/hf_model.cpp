@@ -127,17 +127,35 @@ Result<HfModel> read_unigram(const Json& model, const Vocabulary& vocabulary,
   return HfModel(UnigramModel(vocabulary, vocabulary.text_tokens, std::move(scores), options));
 }
 
+Result<HfModel> read_word_piece(const Json& model, const Vocabulary& vocabulary,
+                                const std::string& source) {
+  WordPieceModel::Options options;
+  options.continuing_prefix = OCTAVO_TRY(json_string(model, "continuing_subword_prefix", source));
+  const int64_t most = OCTAVO_TRY(json_int(model, "max_input_chars_per_word", source));
+  if (most < 1 || most > INT32_MAX) {
+    return data_loss(format("{}: 'max_input_chars_per_word' is {}", source, most));
+  }
+  options.max_word_characters = static_cast<size_t>(most);
+  options.unknown = OCTAVO_TRY(read_unknown_token(model, vocabulary, source));
+  if (options.unknown == kNoToken) return data_loss(source + ": 'unk_token' is missing");
+  return HfModel(WordPieceModel(vocabulary, std::move(options)));
+}
+
 }  // namespace
 
 Result<HfModel> read_hf_model(const Json& model, const Vocabulary& vocabulary, bool byte_level,
                               const std::string& source) {
   const std::string type = OCTAVO_TRY(json_string(model, "type", source));
-  if (type == "Unigram") {
-    if (byte_level) return unsupported(source + ": 'Unigram' with the pre-tokenizer 'ByteLevel'");
-    return read_unigram(model, vocabulary, source);
-  }
   if (type == "BPE") return read_bpe(model, vocabulary, byte_level, source);
-  return unsupported(format("{}: 'type' is '{}', neither 'BPE' nor 'Unigram'", source, type));
+  if (type != "Unigram" && type != "WordPiece") {
+    return unsupported(
+        format("{}: 'type' is '{}', not 'BPE', 'Unigram' or 'WordPiece'", source, type));
+  }
+  if (byte_level) {
+    return unsupported(format("{}: '{}' with the pre-tokenizer 'ByteLevel'", source, type));
+  }
+  return type == "Unigram" ? read_unigram(model, vocabulary, source)
+                           : read_word_piece(model, vocabulary, source);
 }
 
 }  // namespace octavo::tokenizer

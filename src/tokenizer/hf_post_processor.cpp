@@ -47,6 +47,22 @@ Status read_template(const Json& json, Vocabulary& vocabulary, const std::string
   return {};
 }
 
+// "cls" and "sep" are pairs of a token and its id; the one goes before a text, the other after it.
+Status read_pair(const Json& json, Vocabulary& vocabulary, const std::string& source) {
+  const auto read = [&](const char* key, std::vector<TokenId>& ids) -> Status {
+    const JsonArray& pair = *OCTAVO_TRY(json_array(json, key, source));
+    boost::system::error_code error;
+    const auto id = pair.size() == 2 ? pair[1].to_number<int32_t>(error) : kNoToken;
+    if (error || !vocabulary.contains(id)) {
+      return data_loss(format("{}: '{}' is no token with its id", source, key));
+    }
+    ids.push_back(id);
+    return {};
+  };
+  OCTAVO_TRY(read("cls", vocabulary.prefix));
+  return read("sep", vocabulary.suffix);
+}
+
 }  // namespace
 
 Status read_post_processor(const Json* json, Vocabulary& vocabulary, const std::string& source) {
@@ -54,6 +70,9 @@ Status read_post_processor(const Json* json, Vocabulary& vocabulary, const std::
   const std::string type = OCTAVO_TRY(json_string(*json, "type", source));
   if (type == "ByteLevel") return {};  // about offsets only
   if (type == "TemplateProcessing") return read_template(*json, vocabulary, source);
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    return read_pair(*json, vocabulary, source);
+  }
   if (type != "Sequence") return unsupported(format("{}: '{}' is not supported", source, type));
   for (const Json& step : *OCTAVO_TRY(json_array(*json, "processors", source))) {
     OCTAVO_TRY(read_post_processor(&step, vocabulary, source));

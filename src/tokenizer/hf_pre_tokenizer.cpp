@@ -76,6 +76,9 @@ Status HfPreTokenizer::add_stage(const std::string& type, const Json& json,
     stages_.push_back({std::move(words), Behaviour::kRemoved, true});
   } else if (type == "WhitespaceSplit") {
     stages_.push_back({HfPattern(find_space), Behaviour::kRemoved, false});
+  } else if (type == "BertPreTokenizer") {
+    stages_.push_back({HfPattern(find_space), Behaviour::kRemoved, false});
+    stages_.push_back({HfPattern(find_mark), Behaviour::kIsolated, false});
   } else {
     return unsupported(format("{}: '{}' is not supported", source, type));
   }

@@ -1,5 +1,7 @@
 #include "tokenizer/normalizer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/base64.h"
@@ -41,6 +43,26 @@ bool is_mark(char32_t c) {
   return found == Category::kMn || found == Category::kMc || found == Category::kMe;
 }
 
+// The ideographs of Chinese, as BERT has them. Hugging Face starts the last but two of the blocks
+// at U+2B920, where the standard has U+2B820; ids follow Hugging Face.
+bool is_chinese(char32_t c) {
+  constexpr std::pair<char32_t, char32_t> kBlocks[] = {
+      {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+      {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F},
+  };
+  return std::any_of(std::begin(kBlocks), std::end(kBlocks),
+                     [c](const auto& block) { return c >= block.first && c <= block.second; });
+}
+
+// What BERT leaves out of a text: controls that are no white space, formats, private use, and the
+// replacement character.
+bool is_unclean(char32_t c) {
+  const Category found = category(c);
+  const bool is_blank = c == U'\t' || c == U'\n' || c == U'\r';
+  return c == kReplacementCharacter || found == Category::kCf || found == Category::kCo ||
+         (found == Category::kCc && !is_blank);
+}
+
 // The bytes that "precompiled_charsmap" spells.
 Result<CharsMap> read_charsmap(const Json& json, const std::string& source) {
   constexpr const char* kKey = "precompiled_charsmap";
@@ -71,6 +93,8 @@ Status Normalizer::add(const Json& json, const std::string& source) {
     steps_.emplace_back(NormalForm::kNfkc);
   } else if (type == "NFKD") {
     steps_.emplace_back(NormalForm::kNfkd);
+  } else if (type == "BertNormalizer") {
+    return add_bert(json, source);
   } else if (type == "Lowercase") {
     steps_.emplace_back(Lowercase{});
   } else if (type == "StripAccents") {
@@ -92,6 +116,24 @@ Status Normalizer::add(const Json& json, const std::string& source) {
   return {};
 }
 
+Status Normalizer::add_bert(const Json& json, const std::string& source) {
+  const bool lowercase = OCTAVO_TRY(json_bool(json, "lowercase", source));
+  if (OCTAVO_TRY(json_bool(json, "clean_text", source))) steps_.emplace_back(CleanText{});
+  if (OCTAVO_TRY(json_bool(json, "handle_chinese_chars", source))) {
+    steps_.emplace_back(SpaceChinese{});
+  }
+  bool strip_accents = lowercase;
+  if (json_find(json, "strip_accents") != nullptr) {
+    strip_accents = OCTAVO_TRY(json_bool(json, "strip_accents", source));
+  }
+  if (strip_accents) {
+    steps_.emplace_back(NormalForm::kNfd);
+    steps_.emplace_back(StripNonspacingMarks{});
+  }
+  if (lowercase) steps_.emplace_back(Lowercase{});
+  return {};
+}
+
 Status Normalizer::apply(std::string& text) const {
   const size_t most = max_bytes(text.size());
   for (const Step& step : steps_) {
@@ -108,6 +150,29 @@ Status Normalizer::apply_step(NormalForm form, std::string& text) {
   std::string storage;
   const std::string_view normalised = to_normal_form(form, text, storage);
   if (normalised.data() != text.data()) text = std::move(storage);
+  return {};
+}
+
+Status Normalizer::apply_step(CleanText, std::string& text) {
+  rewrite(text, [](char32_t c, std::string_view bytes, std::string& out) {
+    if (is_unclean(c)) return;
+    out += char_at(bytes, 0).is(kSpace) ? " " : bytes;
+  });
+  return {};
+}
+
+Status Normalizer::apply_step(SpaceChinese, std::string& text) {
+  rewrite(text, [](char32_t c, std::string_view bytes, std::string& out) {
+    const std::string_view space = is_chinese(c) ? " " : "";
+    out.append(space).append(bytes).append(space);
+  });
+  return {};
+}
+
+Status Normalizer::apply_step(StripNonspacingMarks, std::string& text) {
+  rewrite(text, [](char32_t c, std::string_view bytes, std::string& out) {
+    if (category(c) != Category::kMn) out += bytes;
+  });
   return {};
 }
 

@@ -25,6 +25,9 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
 
  private:
+  struct CleanText {};             // no controls, and every white space a space
+  struct SpaceChinese {};          // a space on either side of each Chinese character
+  struct StripNonspacingMarks {};  // what an NFD leaves of most accents
   struct Lowercase {};
   struct StripAccents {};
   struct Strip {
@@ -38,11 +41,16 @@ class Normalizer {
     HfPattern pattern;
     std::string by;
   };
-  using Step = std::variant<NormalForm, Lowercase, StripAccents, Strip, Prepend, Replace, CharsMap>;
+  using Step = std::variant<NormalForm, CleanText, SpaceChinese, StripNonspacingMarks, Lowercase,
+                            StripAccents, Strip, Prepend, Replace, CharsMap>;
 
   Status add(const Json& json, const std::string& source);
+  Status add_bert(const Json& json, const std::string& source);
 
   static Status apply_step(NormalForm form, std::string& text);
+  static Status apply_step(CleanText, std::string& text);
+  static Status apply_step(SpaceChinese, std::string& text);
+  static Status apply_step(StripNonspacingMarks, std::string& text);
   static Status apply_step(Lowercase, std::string& text);
   static Status apply_step(StripAccents, std::string& text);
   static Status apply_step(Strip strip, std::string& text);

@@ -36,6 +36,7 @@ constexpr Row kTable[] = {
     {"jais", kGpt2},
     {"exaone4", kGpt2},
     {"trillion", kGpt2},
+    {"mellum", kGpt2},
     {"mpt", kGpt2Nfc},
     {"olmo", kGpt2Nfc},
     {"modern-bert", kGpt2Nfc},
@@ -55,8 +56,11 @@ constexpr Row kTable[] = {
     {"falcon-h1", kLlama3},
     {"pixtral", kLlama3},
     {"lfm2", kLlama3},
+    {"midm-2.0", kLlama3},
     {"smaug-bpe", kLlama3Merges},
     {"dbrx", kLlama3Merges},
+    {"glm4", kLlama3Merges},
+    {"chatglm-bpe", kLlama3Merges},
     // Qwen 2
     {"qwen2", kQwen2},
     {"deepseek-r1-qwen", kQwen2},
@@ -79,12 +83,27 @@ constexpr const char* kDeepseekV3Patterns[] = {
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
+constexpr const char* kSeedCoderPatterns[] = {
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1})"
+    R"(| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr const char* kMinicpm5Patterns[] = {
+    R"(\p{N}{1,3})",
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr const char* kBloomPattern = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
+constexpr const char* kBloomPatterns[] = {kBloomPattern};
+constexpr const char* kVikingPatterns[] = {kBloomPattern, R"(\p{N})"};
+
 constexpr const char* kO200kPatterns[] = {kO200kPattern};
 constexpr RegexPreTokenizer kO200k{kO200kPatterns};
 constexpr RegexPreTokenizer kTekken{
     .patterns = kTekkenPatterns, .ignore_merges = true, .add_bos = true};
 constexpr RegexPreTokenizer kQwen35{.patterns = kQwen35Patterns, .nfc = true};
 constexpr RegexPreTokenizer kDeepseekV3{kDeepseekV3Patterns};
+constexpr RegexPreTokenizer kSeedCoder{kSeedCoderPatterns};
+constexpr RegexPreTokenizer kMinicpm5{.patterns = kMinicpm5Patterns, .ignore_merges = true};
+constexpr RegexPreTokenizer kBloom{kBloomPatterns};
+constexpr RegexPreTokenizer kViking{kVikingPatterns};
 
 struct RegexRow {
   std::string_view name;
@@ -99,6 +118,12 @@ constexpr RegexRow kRegexTable[] = {
     {"qwen35", kQwen35},
     {"deepseek-v3", kDeepseekV3},
     {"hunyuan-dense", kDeepseekV3},
+    {"seed-coder", kSeedCoder},
+    {"minicpm5", kMinicpm5},
+    {"bloom", kBloom},
+    {"poro-chat", kBloom},
+    {"gpt3-finnish", kBloom},
+    {"viking", kViking},
 };
 
 }  // namespace
@@ -115,6 +140,13 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
     if (row.name == name) return &row.pre_tokenizer;
   }
   return nullptr;
+}
+
+std::vector<std::string_view> pre_tokenizer_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kTable) names.push_back(row.name);
+  for (const RegexRow& row : kRegexTable) names.push_back(row.name);
+  return names;
 }
 
 }  // namespace octavo::tokenizer

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tokenizer/split_patterns.h"
 
@@ -54,5 +55,8 @@ struct RegexPreTokenizer {
 
 // nullptr for a name that is not known.
 const RegexPreTokenizer* find_regex_pre_tokenizer(std::string_view name);
+
+// Of both tables, in their order.
+std::vector<std::string_view> pre_tokenizer_names();
 
 }  // namespace octavo::tokenizer

@@ -96,6 +96,17 @@ TEST(CliFlags, ConfigFilesHaveKeysFlatAndNested) {
   }
 }
 
+TEST(CliFlags, ConfigFilesChooseTheTypeOfCachedKeysAndValues) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"model_config: {enable_kv_cache_quantization: true}\n", "int8"},
+      {"kv_cache_dtype: int8\nenable_kv_cache_quantization: false\n", "int8"},
+      {"kv-cache-dtype: float16\n", "float16"},
+  };
+  for (const auto& [text, dtype] : cases) {
+    EXPECT_EQ(json_string(figures_with(text), "kv_cache_dtype", "figures").value(), dtype) << text;
+  }
+}
+
 TEST(CliFlags, ConfigFilesThatAreWrongAreErrorsThatNameTheKey) {
   const struct {
     const char* text;
@@ -109,8 +120,6 @@ TEST(CliFlags, ConfigFilesThatAreWrongAreErrorsThatNameTheKey) {
       {"model_config: {max_num_seqs: many}\n", 2, "--max-num-seqs many"},
       {"model_config: {max_num_seqs: [1, 2]}\n", 2, "max_num_seqs takes one value"},
       {"model_config: {enable_kv_cache_quantization: 1}\n", 2, "must be true or false"},
-      {"model_config: {enable_kv_cache_quantization: true}\n", 2, "is not supported"},
-      {"kv-cache-dtype: int8\n", 1, "kv_cache_dtype int8: the backend 'cpu'"},
       {"kv-cache-dtype: int4\n", 1, "kv_cache_dtype 'int4' is not known"},
       {"num-gpu-blocks-override: 3\nkv-cache-memory-bytes: 1G\n", 1, "both set the size"},
       {"max_paged_cache_size: -1\n", 1, "max_paged_cache_size is -1"},

@@ -61,6 +61,40 @@ void quantize(const Tensor& tensor, std::vector<Tensor>& quantized, std::vector<
   plain.push_back(owned(tensor.name, DType::kF32, tensor.shape, values));
 }
 
+bool is_expert_stack(const formats::TensorInfo& info) {
+  return info.shape.size() == 3 && info.name.find(".experts.") != std::string::npos;
+}
+
+// Llama 4's stack of experts, [expert, in, out], as the matrices [out, in] of single experts, which
+// is how quantised checkpoints have them; gate and up stand beside each other.
+std::vector<Tensor> split_stack(const Tensor& stack) {
+  const int64_t in = stack.shape[1];
+  const int64_t out = stack.shape[2];
+  std::vector<float> values(stack.count());
+  ops::decode_row_fn(stack.dtype)(stack.data, values.data(), stack.count());
+  const size_t stem = stack.name.rfind('.') + 1;
+  const bool gate_up = stack.name.substr(stem) == "gate_up_proj";
+  const std::vector<std::string> parts = gate_up ? std::vector<std::string>{"gate_proj", "up_proj"}
+                                                 : std::vector<std::string>{"down_proj"};
+  const auto rows = out / static_cast<int64_t>(parts.size());
+  std::vector<Tensor> experts;
+  for (int64_t expert = 0; expert < stack.shape[0]; ++expert) {
+    for (size_t part = 0; part < parts.size(); ++part) {
+      std::vector<float> matrix;
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t column = static_cast<int64_t>(part) * rows + row;
+        for (int64_t i = 0; i < in; ++i) {
+          matrix.push_back(values[(expert * in + i) * out + column]);
+        }
+      }
+      const std::string name =
+          format("{}{}.{}.weight", stack.name.substr(0, stem), expert, parts[part]);
+      experts.push_back(owned(name, DType::kF32, {rows, in}, std::move(matrix)));
+    }
+  }
+  return experts;
+}
+
 void write_folder(const std::string& folder, const Json& config, std::span<const Tensor> tensors) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/config.json") << dump_json(config);
@@ -93,7 +127,9 @@ TEST_P(QuantizedFamilies, ComputeWhatTheirDecodedValuesDo) {
   std::vector<Tensor> plain;
   for (const formats::TensorInfo& info : checkpoint->tensors()) {
     const Tensor tensor = checkpoint->tensor(info);
-    if (is_linear(info) && info.name.find("vision") == std::string::npos) {
+    if (is_expert_stack(info)) {
+      for (const Tensor& expert : split_stack(tensor)) quantize(expert, quantized, plain);
+    } else if (is_linear(info) && info.name.find("vision") == std::string::npos) {
       quantize(tensor, quantized, plain);
     } else {
       quantized.push_back(tensor);
@@ -125,6 +161,51 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedFamilies,
                                            "llama4_conditional", "gemma3", "olmo2", "qwen2"),
                          [](const auto& row) { return std::string(row.param); });
 
+// Llama 4's experts one by one are those of the stacks, which its goldens judge.
+TEST(QuantizedFolders, ExpertsOneByOneAreTheStacks) {
+  const std::string golden = golden_folder("llama4_scout");
+  const auto checkpoint = formats::HfCheckpoint::open(golden).value();
+  std::vector<Tensor> tensors;
+  size_t stacks = 0;
+  for (const formats::TensorInfo& info : checkpoint->tensors()) {
+    const Tensor tensor = checkpoint->tensor(info);
+    if (!is_expert_stack(info)) {
+      tensors.push_back(tensor);
+      continue;
+    }
+    ++stacks;
+    for (Tensor& expert : split_stack(tensor)) tensors.push_back(std::move(expert));
+  }
+  ASSERT_GT(stacks, 0u);
+  const std::string folder = testing::temp_path("one_by_one");
+  write_folder(folder, checkpoint->metadata().at("config"), tensors);
+  for (const char* backend : {"ref", "cpu"}) {
+    EXPECT_EQ(logits_of(folder, backend), logits_of(golden, backend)) << backend;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Stacks of codes have no form that is the same everywhere: they are refused by name.
+TEST(QuantizedFolders, StacksOfCodesAreRefused) {
+  const auto checkpoint = formats::HfCheckpoint::open(golden_folder("llama4_scout")).value();
+  std::vector<Tensor> tensors;
+  for (const formats::TensorInfo& info : checkpoint->tensors()) {
+    const Tensor tensor = checkpoint->tensor(info);
+    tensors.push_back(is_expert_stack(info)
+                          ? owned(info.name, DType::kF8E4M3, info.shape,
+                                  std::vector<uint8_t>(static_cast<size_t>(tensor.count())))
+                          : tensor);
+  }
+  const std::string folder = testing::temp_path("stacks");
+  write_folder(folder, checkpoint->metadata().at("config"), tensors);
+  const auto model = Model::load(folder, {});
+  std::filesystem::remove_all(folder);
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.status().message().find("experts.gate_up_proj' is a stack of float8_e4m3fn"),
+            std::string::npos)
+      << model.status().message();
+}
+
 // The decoded weights alone, to float32's accuracy: without rounded inputs nothing moves by tenths.
 TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
   const std::string source = golden_folder("llama_fp8_channel");
@@ -148,6 +229,39 @@ TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-3);
   }
   std::filesystem::remove_all(folder);
+}
+
+// Codes that are no number end as the error that the logits hold NaN, with the file's name.
+TEST(QuantizedFolders, CodesThatAreNoNumberAreFound) {
+  const auto checkpoint = formats::HfCheckpoint::open(golden_folder("llama_fp8_channel")).value();
+  for (const uint8_t code : {0x7F, 0xFF}) {
+    std::vector<Tensor> tensors;
+    bool damaged = false;
+    for (const formats::TensorInfo& info : checkpoint->tensors()) {
+      const Tensor tensor = checkpoint->tensor(info);
+      tensors.push_back(tensor);
+      if (info.dtype != DType::kF8E4M3 || damaged) continue;
+      const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
+      std::vector<uint8_t> codes(bytes, bytes + tensor.count());
+      codes[codes.size() / 2] = code;
+      tensors.back() = owned(info.name, info.dtype, info.shape, std::move(codes));
+      damaged = true;
+    }
+    ASSERT_TRUE(damaged);
+    const std::string folder = testing::temp_path("nan");
+    write_folder(folder, checkpoint->metadata().at("config"), tensors);
+    const auto model = Model::load(folder, {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    Request request;
+    request.prompt_token_ids = {5, 17, 3};
+    request.sampling.max_tokens = 2;
+    const auto generated = (*model)->generate(request, nullptr);
+    std::filesystem::remove_all(folder);
+    ASSERT_FALSE(generated.ok());
+    const std::string& message = generated.status().message();
+    EXPECT_TRUE(message.starts_with(folder + ": ")) << message;
+    EXPECT_NE(message.find("logits hold NaN"), std::string::npos) << message;
+  }
 }
 
 constexpr const char* kQuantized[] = {

@@ -19,6 +19,12 @@ class AttentionKernel : public ::testing::TestWithParam<const Kernel*> {
   void run(Context& context, const ops::AttentionArgs& args) const {
     call(*GetParam(), context, args);
   }
+
+  static double tolerance(DType dtype) {
+    const bool rounds = GetParam()->arithmetic == backends::Arithmetic::kBFloat16;
+    return rounds && (dtype == DType::kBF16 || dtype == DType::kI8) ? kAttentionBFloat16
+                                                                    : kAttention;
+  }
 };
 
 const std::vector<Sequence> kMixed = {{300, 1}, {7, 7}, {520, 70}, {1, 1}, {257, 2}, {256, 1}};
@@ -28,12 +34,13 @@ const Mask kMasks[] = {{},        {1, 0, 0},  {100, 0, 0},  {300, 0, 30}, {256, 
 
 TEST_P(AttentionKernel, AgreesWithTheOracle) {
   Rng rng(5);
-  const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 1, 80}, {3, 3, 20}, {70, 1, 8}};
-  const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+  const Heads shapes[] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16}, {2, 2, 37},
+                          {2, 1, 80}, {3, 3, 20}, {70, 1, 8}, {4, 2, 128}};
+  const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
   for (size_t i = 0; i < std::size(shapes); ++i) {
     const Heads& heads = shapes[i];
     for (size_t j = 0; j < std::size(dtypes); ++j) {
-      if (i != 0 && i % std::size(dtypes) != j) continue;  // every type with the first shape
+      if (i > 1 && i % std::size(dtypes) != j) continue;  // every type with the first shapes
       const DType dtype = dtypes[j];
       const int64_t block_size = random_int(rng, 1, 40);
       PagedBatch batch(rng, dtype, heads, block_size, kMixed);
@@ -42,7 +49,7 @@ TEST_P(AttentionKernel, AgreesWithTheOracle) {
       Context context(2, batch.num_tokens(), batch.cols());
       backends::ref::attention(*context, batch.args(expected, heads.num_heads));
       run(context, batch.args(actual, heads.num_heads));
-      ASSERT_LE(relative_error(actual, expected), kAttention)
+      ASSERT_LE(relative_error(actual, expected), tolerance(dtype))
           << heads.num_heads << "/" << heads.num_kv_heads << " heads of " << heads.head_dim << " "
           << dtype_traits(dtype).name << ", blocks of " << block_size;
       ASSERT_TRUE(actual.padding_is_untouched());
@@ -56,7 +63,7 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
   for (const Mask& mask : kMasks) {
     SCOPED_TRACE(::testing::Message()
                  << "window " << mask.window << ", chunk " << mask.chunk << ", " << mask.softcap);
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       PagedBatch batch(rng, dtype, heads, random_int(rng, 1, 40), kMixed);
       batch.set_mask(mask);
       PaddedMat expected(batch.num_tokens(), batch.cols());
@@ -64,7 +71,7 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
       Context context(2, batch.num_tokens(), batch.cols());
       backends::ref::attention(*context, batch.args(expected, heads.num_heads));
       run(context, batch.args(actual, heads.num_heads));
-      ASSERT_LE(relative_error(actual, expected), kAttention);
+      ASSERT_LE(relative_error(actual, expected), tolerance(dtype));
       ASSERT_TRUE(actual.padding_is_untouched());
     }
   }
@@ -73,21 +80,23 @@ TEST_P(AttentionKernel, MasksAndCapsAgreeWithTheOracle) {
 TEST_P(AttentionKernel, SequencesAloneAndInChunksAreTheSameBits) {
   Rng rng(6);
   const Heads heads = {6, 2, 64};
-  for (const Mask& mask : kMasks) {
-    PagedBatch batch(rng, DType::kBF16, heads, 16, kMixed);
-    batch.set_mask(mask);
-    PaddedMat whole(batch.num_tokens(), batch.cols());
-    Context context(2, batch.num_tokens(), batch.cols());
-    run(context, batch.args(whole, heads.num_heads));
-    for (size_t s = 0; s < kMixed.size(); ++s) {
-      for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
-        for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
-          const int64_t end = std::min(begin + chunk, kMixed[s].rows);
-          PaddedMat part(end - begin, batch.cols());
-          run(context, batch.chunk(part, heads.num_heads, s, begin, end));
-          ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
-              << "window " << mask.window << ", chunk " << mask.chunk << ", sequence " << s
-              << ", rows " << begin << " to " << end;
+  for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    for (const Mask& mask : kMasks) {
+      PagedBatch batch(rng, dtype, heads, 16, kMixed);
+      batch.set_mask(mask);
+      PaddedMat whole(batch.num_tokens(), batch.cols());
+      Context context(2, batch.num_tokens(), batch.cols());
+      run(context, batch.args(whole, heads.num_heads));
+      for (size_t s = 0; s < kMixed.size(); ++s) {
+        for (const int64_t chunk : {1, 3, 22, 64, 1000}) {
+          for (int64_t begin = 0; begin < kMixed[s].rows; begin += chunk) {
+            const int64_t end = std::min(begin + chunk, kMixed[s].rows);
+            PaddedMat part(end - begin, batch.cols());
+            run(context, batch.chunk(part, heads.num_heads, s, begin, end));
+            ASSERT_TRUE(same_bits(part, whole, batch.first_row(s) + begin))
+                << dtype_traits(dtype).name << ", window " << mask.window << ", chunk "
+                << mask.chunk << ", sequence " << s << ", rows " << begin << " to " << end;
+          }
         }
       }
     }
@@ -101,7 +110,8 @@ TEST_P(AttentionKernel, ThreadsDoNotChangeABit) {
   const std::vector<Sequence> batches[] = {{{3000, 1}}, {{900, 3}}, kMixed};
   for (const Mask& mask : {Mask{}, Mask{700, 0, 0}, Mask{0, 1024, 20}}) {
     for (const auto& sequences : batches) {
-      PagedBatch batch(rng, DType::kF32, heads, 32, sequences);
+      const DType dtype = mask.window > 0 ? DType::kI8 : DType::kF32;
+      PagedBatch batch(rng, dtype, heads, 32, sequences);
       batch.set_mask(mask);
       PaddedMat one(batch.num_tokens(), batch.cols());
       Context single(1, batch.num_tokens(), batch.cols());

@@ -240,6 +240,42 @@ TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
   }
 }
 
+// A row of weights that holds one is lost as a whole, and no other row.
+TEST_P(LinearKernel, CodesThatAreNoNumberAreNotLost) {
+  const DType dtype = GetParam().dtype;
+  if (dtype != DType::kMXFP4 && dtype != DType::kF8E4M3) GTEST_SKIP() << "has none";
+  Rng rng(8);
+  constexpr int64_t kOutputs = 37;
+  const int64_t cols = whole_blocks(96);
+  const auto expect_lost = [&](const ops::Weight& w, int64_t lost) {
+    for (const int64_t rows : {1, 7, 40}) {
+      const PaddedMat x = PaddedMat::random(rng, rows, cols);
+      PaddedMat out(rows, kOutputs);
+      Context context(1, rows, cols);
+      run(context, {out, x, &w});
+      for (int64_t n = 0; n < kOutputs; ++n) {
+        ASSERT_EQ(std::isnan(out.at(rows - 1, n)), n == lost) << n << " of " << rows;
+      }
+    }
+  };
+  for (const int code : {0x7F, 0xFF}) {
+    if (dtype == DType::kMXFP4 && code != 0xFF) continue;
+    for (const int64_t row : {0, 9, 36}) {
+      SCOPED_TRACE(::testing::Message() << "code " << code << " in row " << row);
+      const ops::Weight w = random_weight(rng, dtype, kOutputs, cols);
+      auto* bytes = const_cast<std::byte*>(w.row(row));
+      bytes[w.row_bytes() - dtype_traits(dtype).block_bytes] = static_cast<std::byte>(code);
+      expect_lost(w, row);
+      const int lanes = GetParam().kernel->packed_lanes;
+      if (lanes == 0 || dtype != DType::kMXFP4) continue;
+      const auto packed =
+          backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "the weight");
+      ASSERT_TRUE(packed.ok());
+      expect_lost(*packed, row);
+    }
+  }
+}
+
 TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
   const int lanes = GetParam().kernel->packed_lanes;
   if (lanes == 0 ||

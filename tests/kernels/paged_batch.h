@@ -132,22 +132,40 @@ class PagedBatch {
   void poison(size_t s, int64_t p) {
     const int64_t block = table_[s * table_stride_ + p / kv_.block_size];
     for (int64_t h = 0; h < kv_.num_kv_heads; ++h) {
-      const int64_t row = (block * kv_.num_kv_heads + h) * kv_.block_size + p % kv_.block_size;
-      const int64_t bytes = dtype_bytes(kv_.dtype, kv_.head_dim);
-      std::memset(static_cast<std::byte*>(kv_.k) + row * bytes, 0xFF, bytes);  // NaN
-      std::memset(static_cast<std::byte*>(kv_.v) + row * bytes, 0xFF, bytes);
+      for (void* part : {kv_.k, kv_.v}) {  // all bits set are a NaN, of a scale too
+        std::memset(kv_.row(part, block, h, p % kv_.block_size), 0xFF, kv_.row_bytes());
+      }
     }
   }
 
   void narrow(DType dtype) {
-    const auto convert = dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
-    for (size_t i = 0; i < k_.size(); ++i) {
-      k16_.push_back(convert(k_[i]));
-      v16_.push_back(convert(v_[i]));
-    }
-    kv_.k = k16_.data();
-    kv_.v = v16_.data();
     kv_.dtype = dtype;
+    kv_.k = narrow(k_, narrow_k_);
+    kv_.v = narrow(v_, narrow_v_);
+  }
+
+  void* narrow(const std::vector<float>& values, std::vector<uint8_t>& rows) const {
+    for (size_t i = 0; i < values.size(); i += kv_.head_dim) {
+      const float* row = &values[i];
+      rows.resize(rows.size() + kv_.row_bytes());
+      uint8_t* bytes = &rows[rows.size() - kv_.row_bytes()];
+      if (kv_.dtype == DType::kI8) {
+        // Of a slot that no token was written to the scale is NaN and every code -128.
+        const float scale = std::fabs(row[0]) / 64;
+        for (int64_t d = 0; d < kv_.head_dim; ++d) {
+          const double code = std::clamp(std::nearbyint(row[d] / scale), -127.0f, 127.0f);
+          bytes[d] = std::isnan(scale) ? 0x80 : static_cast<uint8_t>(static_cast<int>(code));
+        }
+        std::memcpy(bytes + kv_.head_dim, &scale, sizeof(scale));
+        continue;
+      }
+      for (int64_t d = 0; d < kv_.head_dim; ++d) {
+        const auto convert = kv_.dtype == DType::kF16 ? float_to_fp16 : float_to_bf16;
+        const uint16_t half = convert(row[d]);
+        std::memcpy(bytes + 2 * d, &half, sizeof(half));
+      }
+    }
+    return rows.data();
   }
 
   std::vector<Sequence> sequences_;
@@ -158,8 +176,8 @@ class PagedBatch {
   int64_t table_stride_ = 0;
   std::vector<float> k_;
   std::vector<float> v_;
-  std::vector<uint16_t> k16_;
-  std::vector<uint16_t> v16_;
+  std::vector<uint8_t> narrow_k_;
+  std::vector<uint8_t> narrow_v_;
   ops::PagedKv kv_;
   std::unique_ptr<PaddedMat> q_;
   std::vector<int32_t> chunk_cu_seqlens_;

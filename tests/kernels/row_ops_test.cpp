@@ -343,10 +343,10 @@ TEST(RowOps, WriteKvPutsTokensInTheirSlots) {
   const PaddedMat v = PaddedMat::random(rng, 4, heads * head_dim, 1);
   const int64_t slots[] = {14, 3, 4, 0};
   for (const Kernel* kernel : runnable_kernels("write_kv")) {
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-      const int64_t bytes = dtype_bytes(dtype, blocks * heads * block_size * head_dim);
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
+      const int64_t row_bytes = ops::kv_row_bytes(dtype, head_dim);
       std::vector<uint8_t> caches[4];
-      for (auto& cache : caches) cache.assign(bytes, 0xFF);
+      for (auto& cache : caches) cache.assign(blocks * heads * block_size * row_bytes, 0xFF);
       ops::PagedKv kv = {caches[0].data(), caches[1].data(), dtype, blocks, block_size, heads,
                          head_dim};
       Context context(2, 4, heads * head_dim);
@@ -357,15 +357,73 @@ TEST(RowOps, WriteKvPutsTokensInTheirSlots) {
       EXPECT_EQ(caches[0], caches[2]) << kernel->name;
       EXPECT_EQ(caches[1], caches[3]) << kernel->name;
       // One value by hand: token 1, head 1, in block 1, slot 0.
-      const int64_t index = ((1 * heads + 1) * block_size + 0) * head_dim + 5;
+      const uint8_t* row = caches[0].data() + (1 * heads + 1) * block_size * row_bytes;
       const float value = k.at(1, head_dim + 5);
       if (dtype == DType::kF32) {
-        EXPECT_EQ(reinterpret_cast<const float*>(caches[0].data())[index], value);
+        EXPECT_EQ(reinterpret_cast<const float*>(row)[5], value);
+      } else if (dtype == DType::kI8) {
+        float scale;
+        std::memcpy(&scale, row + head_dim, sizeof(scale));
+        EXPECT_LE(std::fabs(static_cast<int8_t>(row[5]) * scale - value), scale * 0.50001f);
       } else {
-        const uint16_t bits = reinterpret_cast<const uint16_t*>(caches[0].data())[index];
+        const uint16_t bits = reinterpret_cast<const uint16_t*>(row)[5];
         EXPECT_EQ(bits, dtype == DType::kF16 ? float_to_fp16(value) : float_to_bf16(value));
       }
     }
+  }
+}
+
+// Rows in int8 by hand: what they become, whatever is in them.
+TEST(RowOps, WriteKvRoundsToCodes) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Row {
+    std::vector<float> values;
+    std::vector<int> codes;
+    float scale;
+  };
+  const Row rows[] = {
+      {{127, -127, 0, 63.4f, 63.6f}, {127, -127, 0, 63, 64}, 1},
+      {{254, 1, 3, -1, -5}, {127, 0, 2, 0, -2}, 2},  // halves go to even codes
+      {{0, 0, -0.0f, 0, 0}, {0, 0, 0, 0, 0}, 0},
+      {{1e-31f, -1e-38f, 1e-45f, 0, 9e-31f}, {0, 0, 0, 0, 0}, 0},
+      {{1.27e-28f, -1e-30f, 0, 0, 0}, {127, -1, 0, 0, 0}, 1e-30f},
+      {{3.4e38f, -3.4e38f, 1, 0, 1.7e38f}, {127, -127, 0, 0, 64}, 3.4e38f / 127},
+      {{1, kInfinity, 2, 3, 4}, {0, 0, 0, 0, 0}, kNan},
+      {{1, 2, 3, 4, -kInfinity}, {0, 0, 0, 0, 0}, kNan},
+      {{kNan, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, kNan},
+      {{1, 2, 3, 4, kNan}, {0, 0, 0, 0, 0}, kNan},
+  };
+  constexpr int64_t kHeadDim = 5;
+  const auto num_rows = static_cast<int64_t>(std::size(rows));
+  PaddedMat x(num_rows, kHeadDim);
+  std::vector<int64_t> slots(num_rows);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    slots[i] = i;
+    for (int64_t d = 0; d < kHeadDim; ++d) x.at(i, d) = rows[i].values[d];
+  }
+  const auto check = [&](const auto& write, std::string_view who) {
+    std::vector<uint8_t> k(num_rows * ops::kv_row_bytes(DType::kI8, kHeadDim), 0xFF);
+    std::vector<uint8_t> v = k;
+    write(ops::WriteKvArgs{
+        {k.data(), v.data(), DType::kI8, 1, num_rows, 1, kHeadDim}, x, x, slots.data()});
+    EXPECT_EQ(k, v);
+    for (int64_t i = 0; i < num_rows; ++i) {
+      SCOPED_TRACE(::testing::Message() << who << ", row " << i);
+      const uint8_t* row = &k[i * ops::kv_row_bytes(DType::kI8, kHeadDim)];
+      float scale;
+      std::memcpy(&scale, row + kHeadDim, sizeof(scale));
+      EXPECT_TRUE(std::isnan(rows[i].scale) ? std::isnan(scale) : scale == rows[i].scale) << scale;
+      for (int64_t d = 0; d < kHeadDim; ++d) {
+        EXPECT_EQ(static_cast<int8_t>(row[d]), rows[i].codes[d]) << d;
+      }
+    }
+  };
+  ops::ExecContext none;
+  check([&](const ops::WriteKvArgs& a) { backends::ref::write_kv(none, a); }, "ref");
+  for (const Kernel* kernel : runnable_kernels("write_kv")) {
+    Context context(1, num_rows, kHeadDim);
+    check([&](const ops::WriteKvArgs& a) { call<ops::WriteKvArgs>(*kernel, context, a); },
+          kernel->name);
   }
 }
 

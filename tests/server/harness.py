@@ -20,8 +20,9 @@ START_S = 120  # a machine that also builds is slow
 class Server:
     _model = None
 
-    def __init__(self, *flags, env=None):
-        if Server._model is None:
+    def __init__(self, *flags, env=None, model=None, names=("tiny", "tiny-too")):
+        """On `model`, or a tiny one with random weights."""
+        if Server._model is None and model is None:
             Server._folder = tempfile.TemporaryDirectory(prefix="octavo-server-test-")
             Server._model = os.path.join(Server._folder.name, "tiny.gguf")
             write_tiny_model(Server._model, os.path.join(DATA, "smollm2", "vocab.gguf"))
@@ -29,8 +30,8 @@ class Server:
         environment = {k: v for k, v in os.environ.items() if k != "VLLM_API_KEY"}
         environment.update(env or {})
         self.process = subprocess.Popen(
-            [OCTAVO, "serve", Server._model, "--host", "127.0.0.1", "--port", "0",
-             "--served-model-name", "tiny", "tiny-too", "--threads", "1", *flags],
+            [OCTAVO, "serve", model or Server._model, "--host", "127.0.0.1", "--port", "0",
+             "--served-model-name", *names, *([] if model else ["--threads", "1"]), *flags],
             stderr=subprocess.PIPE, text=True, env=environment)
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read_log, daemon=True)

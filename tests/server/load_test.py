@@ -10,10 +10,12 @@ mixed up shows. --cost tells what the server spends on requests and tokens beyon
 import argparse
 import asyncio
 import concurrent.futures
+import http.client
 import json
 import os
 import resource
 import sys
+import threading
 import time
 
 from harness import Server
@@ -82,13 +84,25 @@ def server_cpu(pid):
     return total / 1e9
 
 
-def measure_cost(server):
+def measure_cost(server, keep_alive=True):
     """Microseconds of the server's threads for a request, and for a streamed token beyond that."""
+    local = threading.local()
+
+    def ask(body):
+        connection = getattr(local, "connection", None)
+        if connection is None:
+            connection = local.connection = http.client.HTTPConnection(*server.address, timeout=60)
+        connection.request("POST", "/v1/completions", json.dumps(body))
+        response = connection.getresponse()
+        assert response.status == 200 and response.read().endswith(b"data: [DONE]\n\n")
+        if not keep_alive:
+            connection.close()
+
     def cost(count, max_tokens):
         bodies = [{**body_of(i % PROMPTS), "max_tokens": max_tokens} for i in range(count)]
         before = server_cpu(server.process.pid)
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda body: server.request("POST", "/v1/completions", body), bodies))
+            list(pool.map(ask, bodies))
         return (server_cpu(server.process.pid) - before) / count * 1e6
 
     cost(50, MAX_TOKENS)  # the first ones meet cold caches
@@ -134,9 +148,11 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Server("--disable-uvicorn-access-log", "--max-num-seqs", "256") as server:
         if args.cost:
-            request, token = measure_cost(server)
-            print(f"{request:.1f} us for a request with one token, {token:.2f} us for each further "
-                  f"token that is streamed")
+            for keep_alive in False, True:
+                request, token = measure_cost(server, keep_alive)
+                print(f"{'kept' if keep_alive else 'new'} connections: {request:.1f} us for a "
+                      f"request with one token, {token:.2f} us for each further token that is "
+                      f"streamed")
             return 0
         count, first, most = asyncio.run(load(server, args.streams, args.seconds))
         assert server.wait_idle()

@@ -152,6 +152,7 @@ class Harness {
     load_options.threads = 1;
     load_options.backend = options_.backend;
     load_options.attn_implementation = options_.attn_implementation;
+    load_options.kv_cache_dtype = options_.kv_cache_dtype;
     engine::RunnerLimits limits;
     limits.block_size = block_size;
     auto model = engine::load_model(options_.model_path, load_options, limits);

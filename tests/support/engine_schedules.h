@@ -13,6 +13,7 @@ struct ScheduleOptions {
   std::string backend = "cpu";
   std::string attn_implementation = "auto";
   std::vector<int64_t> block_sizes = {1, 3, 8, 16, 17};
+  std::string kv_cache_dtype = "auto";
   uint64_t first_seed = 1;
   int64_t num_schedules = 100;
   int64_t schedules_per_pool = 100;  // that draw from the same requests

@@ -18,8 +18,7 @@ namespace {
 using ops::AttentionArgs;
 using ops::kAttentionTile;
 
-constexpr int64_t kMaxQueries = 64;    // computed together; the scores of a tile are 64 KB
-constexpr int64_t kValueChunk = 64;    // value rows widened at a time: 16 KB at head_dim 64
+constexpr int64_t kAhead = 128;  // keys of the next tile that are fetched beside this one's values
 constexpr int64_t kMinWork = 1 << 17;  // products below which waking other threads does not pay
 
 // Running softmax sums of the queries of a unit: exp-weighted values relative to `max`.
@@ -53,21 +52,35 @@ struct Part {
 };
 
 struct Scratch {
-  float* q;          // [kMaxQueries, head_dim], scaled
-  float* scores;     // [kMaxQueries, kAttentionTile]
-  int64_t* offsets;  // of a tile's positions, and a panel beyond
-  float* panel;      // unpacked keys [head_dim, panel] or values [kValueChunk, padded]
+  float* q;             // [kMaxQueries, head_dim], as the kernel packs them
+  float* scores;        // [kMaxQueries, kAttentionTile]
+  const void** keys;    // rows of the cache at a tile's positions, and kAhead beyond
+  const void** values;  // same
+  std::byte* kernel;    // attention_scratch_bytes
   Sums tile;
   Sums total;
 };
 
+// The kernel for a type of cached rows: of `preferred`, if it has one.
+const AttentionKernel& choose_kernel(DType dtype, const FloatKernels& kernels,
+                                     const AttentionKernel* preferred) {
+  const int type = dtype == DType::kF32    ? 0
+                   : dtype == DType::kF16  ? 1
+                   : dtype == DType::kBF16 ? 2
+                                           : 3;
+  const bool has_one = preferred != nullptr && preferred[type].score != nullptr;
+  return has_one ? preferred[type] : kernels.attention[type];
+}
+
 class Attention {
  public:
-  Attention(const AttentionArgs& a, const FloatKernels& kernels)
+  Attention(const AttentionArgs& a, const FloatKernels& kernels, const AttentionKernel* preferred)
       : a_(a),
         kernels_(kernels),
+        kernel_(choose_kernel(a.kv.dtype, kernels, preferred)),
         group_(a.num_heads / a.kv.num_kv_heads),
         head_dim_(a.kv.head_dim),
+        row_bytes_(a.kv.row_bytes()),
         padded_(round_up(head_dim_, kernels.panel)) {}
 
   void run(ops::ExecContext& ctx);
@@ -85,14 +98,15 @@ class Attention {
     return (u.kv_head * group_ + i % group_) * head_dim_;
   }
   Part part_of(const Unit& u, int64_t tile) const;
-  int64_t locate(const Unit& u, int64_t tile, const Part& part, int64_t* offsets) const;
-  void prefetch(const std::byte* row) const;
+  int64_t locate(const Unit& u, int64_t tile, const Part& part, const Scratch& scratch) const;
+  void prefetch(const void* row) const;
 
   Sums take_sums(Arena& arena, int64_t queries) const;
   Scratch take_scratch(Arena& arena) const;
   void load_queries(const Unit& u, Scratch& scratch) const;
   void compute_scores(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch) const;
-  void weigh_values(const Unit& u, const Part& part, Scratch& scratch, float* values) const;
+  void weigh_values(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch,
+                    float* values) const;
   void compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const;
   void reset(const Sums& sums, int64_t queries) const;
   void merge(const Sums& total, const Sums& tile, int64_t queries) const;
@@ -103,8 +117,10 @@ class Attention {
 
   const AttentionArgs& a_;
   const FloatKernels& kernels_;
+  const AttentionKernel& kernel_;
   int64_t group_;
   int64_t head_dim_;
+  int64_t row_bytes_;
   int64_t padded_;  // head_dim in whole panels
   int64_t num_units_ = 0;
   int64_t max_length_ = 0;
@@ -134,28 +150,40 @@ Part Attention::part_of(const Unit& u, int64_t tile) const {
   return {begin / kMaxPanel * kMaxPanel, begin, std::min(kAttentionTile, u.length - start)};
 }
 
-// offsets[j] = where position j of the tile lies in the cache of keys and in that of values, in
-// bytes, from part.aligned on (in place of what may not be read: part.begin). Goes on into the next
-// tile for a panel, as far as there is one; gives where it ended.
-int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part, int64_t* offsets) const {
+// The rows of positions from part.aligned on (in place of those that may not be read: part.begin).
+// Goes on into the next tile for kAhead positions, as far as there are; gives where it ended, and
+// fills the part's last panel with its last row.
+int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part,
+                          const Scratch& scratch) const {
   const ops::PagedKv& kv = a_.kv;
   const int32_t* table = a_.batch.block_table + u.sequence * a_.batch.block_table_stride;
-  const int64_t row_bytes = dtype_bytes(kv.dtype, head_dim_);
   const int64_t start = tile * kAttentionTile;
-  const int64_t end = std::min(kAttentionTile + kMaxPanel, u.length - start);
+  const int64_t end = std::min(kAttentionTile + kAhead, u.length - start);
   int64_t block = (start + part.begin) / kv.block_size;
   int64_t slot = (start + part.begin) % kv.block_size;
   for (int64_t j = part.begin; j < end; ++block, slot = 0) {
-    int64_t row = (table[block] * kv.num_kv_heads + u.kv_head) * kv.block_size + slot;
-    for (; slot < kv.block_size && j < end; ++slot) offsets[j++] = row++ * row_bytes;
+    const std::byte* key = kv.row(kv.k, table[block], u.kv_head, slot);
+    const std::byte* value = kv.row(kv.v, table[block], u.kv_head, slot);
+    for (; slot < kv.block_size && j < end; ++slot, key += row_bytes_, value += row_bytes_) {
+      scratch.keys[j] = key;
+      scratch.values[j++] = value;
+    }
   }
-  std::fill(offsets + part.aligned, offsets + part.begin, offsets[part.begin]);
+  const auto copy = [&](int64_t begin, int64_t stop, int64_t from) {
+    std::fill(scratch.keys + begin, scratch.keys + stop, scratch.keys[from]);
+    std::fill(scratch.values + begin, scratch.values + stop, scratch.values[from]);
+  };
+  copy(part.aligned, part.begin, part.begin);
+  if (end < round_up(part.end, kMaxPanel)) copy(end, round_up(part.end, kMaxPanel), end - 1);
   return end;
 }
 
-void Attention::prefetch(const std::byte* row) const {
-  const int64_t bytes = dtype_bytes(a_.kv.dtype, head_dim_);
-  for (int64_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(row + i, 0, 2);
+void Attention::prefetch(const void* row) const {
+  const auto* bytes = static_cast<const std::byte*>(row);
+  // A line that a row ends in is most often the one that the next row begins in.
+  int64_t i = 0;
+  do __builtin_prefetch(bytes + i, 0, 2);
+  while ((i += kCacheLine) + kCacheLine <= row_bytes_);
 }
 
 Sums Attention::take_sums(Arena& arena, int64_t queries) const {
@@ -167,8 +195,9 @@ Scratch Attention::take_scratch(Arena& arena) const {
   Scratch s;
   s.q = arena.take<float>(kMaxQueries * head_dim_);
   s.scores = arena.take<float>(kMaxQueries * kAttentionTile);
-  s.offsets = arena.take<int64_t>(kAttentionTile + kMaxPanel);
-  s.panel = arena.take<float>(kValueChunk * padded_);
+  s.keys = arena.take<const void*>(kAttentionTile + kAhead);
+  s.values = arena.take<const void*>(kAttentionTile + kAhead);
+  s.kernel = arena.take<std::byte>(attention_scratch_bytes(padded_));
   s.tile = take_sums(arena, kMaxQueries);
   s.total = take_sums(arena, kMaxQueries);
   return s;
@@ -178,8 +207,7 @@ void Attention::load_queries(const Unit& u, Scratch& scratch) const {
   for (int64_t i = 0; i < u.count; ++i) {
     const int64_t query = u.begin + i;
     const float* src = a_.q.row<float>(row_of(u.sequence, query)) + column_of(u, query);
-    float* dst = scratch.q + i * head_dim_;
-    for (int64_t d = 0; d < head_dim_; ++d) dst[d] = src[d] * a_.scale;
+    kernel_.pack_query(scratch.q + i * head_dim_, src, a_.scale, head_dim_);
   }
 }
 
@@ -187,23 +215,14 @@ void Attention::load_queries(const Unit& u, Scratch& scratch) const {
 // will be wanted are fetched: a long cache is read from memory.
 void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
                                Scratch& scratch) const {
-  const auto* cache = static_cast<const std::byte*>(a_.kv.k);
-  const auto* values = static_cast<const std::byte*>(a_.kv.v);
-  const auto unpack = a_.kv.dtype == DType::kF32   ? kernels_.unpack_f32
-                      : a_.kv.dtype == DType::kF16 ? kernels_.unpack_f16
-                                                   : kernels_.unpack_bf16;
-  for (int64_t j = part.aligned; j < part.end; j += kernels_.panel) {
-    const void* keys[kMaxPanel];
-    for (int r = 0; r < kernels_.panel; ++r) {
-      const int64_t offset = scratch.offsets[std::min(j + r, part.end - 1)];
-      keys[r] = cache + offset;
-      prefetch(values + offset);
-      const int64_t next = j + r + kernels_.panel;
-      if (next < ahead) prefetch(cache + scratch.offsets[next]);
+  const int panel = kernels_.panel;
+  for (int64_t j = part.aligned; j < part.end; j += panel) {
+    for (int64_t r = j; r < j + panel; ++r) {
+      prefetch(scratch.values[r]);
+      if (r + panel < ahead) prefetch(scratch.keys[r + panel]);
     }
-    unpack(scratch.panel, keys, head_dim_);
-    kernels_.multiply({scratch.scores + j, kAttentionTile, scratch.q, head_dim_, u.count,
-                       scratch.panel, kernels_.panel, head_dim_, false});
+    kernel_.score({scratch.scores + j, kAttentionTile, scratch.q, u.count, scratch.keys + j,
+                   head_dim_, scratch.kernel});
   }
   for (int64_t i = 0; a_.softcap > 0 && i < u.count; ++i) {
     float* scores = scratch.scores + i * kAttentionTile + part.aligned;
@@ -212,33 +231,21 @@ void Attention::compute_scores(const Unit& u, const Part& part, int64_t ahead,
 }
 
 // values[i, :] = sum over the part's j of scores[i, j] * value[j, :].
-void Attention::weigh_values(const Unit& u, const Part& part, Scratch& scratch,
+void Attention::weigh_values(const Unit& u, const Part& part, int64_t ahead, Scratch& scratch,
                              float* values) const {
-  const auto* cache = static_cast<const std::byte*>(a_.kv.v);
+  constexpr int64_t kStep = kAhead * kValueChunk / kAttentionTile;
   for (int64_t j = part.aligned; j < part.end; j += kValueChunk) {
-    const int64_t chunk = std::min(kValueChunk, part.end - j);
-    for (int64_t r = 0; r < chunk; ++r) {
-      float* dst = scratch.panel + r * padded_;
-      const std::byte* src = cache + scratch.offsets[j + r];
-      if (a_.kv.dtype == DType::kF32) {
-        std::memcpy(dst, src, head_dim_ * sizeof(float));
-      } else if (a_.kv.dtype == DType::kF16) {
-        kernels_.widen_f16(dst, src, head_dim_);
-      } else {
-        kernels_.widen_bf16(dst, src, head_dim_);
-      }
-      std::fill(dst + head_dim_, dst + padded_, 0.0f);
-    }
-    for (int64_t d = 0; d < padded_; d += kernels_.panel) {
-      kernels_.multiply({values + d, padded_, scratch.scores + j, kAttentionTile, u.count,
-                         scratch.panel + d, padded_, chunk, j > part.aligned});
-    }
+    const int64_t next = kAttentionTile + j * kAhead / kAttentionTile;
+    for (int64_t r = next; r < std::min(next + kStep, ahead); ++r) prefetch(scratch.keys[r]);
+    kernel_.weigh({values, scratch.scores + j, kAttentionTile, u.count, scratch.values + j,
+                   std::min(kValueChunk, part.end - j), head_dim_, j > part.aligned,
+                   scratch.kernel});
   }
 }
 
 void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, const Sums& out) const {
   const Part part = part_of(u, tile);
-  const int64_t ahead = locate(u, tile, part, scratch.offsets);
+  const int64_t ahead = locate(u, tile, part, scratch);
   compute_scores(u, part, ahead, scratch);
   for (int64_t i = 0; i < u.count; ++i) {
     float* scores = scratch.scores + i * kAttentionTile;
@@ -259,7 +266,7 @@ void Attention::compute_tile(const Unit& u, int64_t tile, Scratch& scratch, cons
       out.sum[i] = 0;
     }
   }
-  weigh_values(u, part, scratch, out.values);
+  weigh_values(u, part, ahead, scratch, out.values);
 }
 
 void Attention::reset(const Sums& sums, int64_t queries) const {
@@ -393,17 +400,20 @@ void Attention::run(ops::ExecContext& ctx) {
 
 }  // namespace
 
-void attention(ops::ExecContext& ctx, const AttentionArgs& args, const FloatKernels& kernels) {
-  if (args.batch.num_tokens > 0) Attention(args, kernels).run(ctx);
+void attention(ops::ExecContext& ctx, const AttentionArgs& args, const FloatKernels& kernels,
+               const AttentionKernel* preferred) {
+  if (args.batch.num_tokens > 0) Attention(args, kernels, preferred).run(ctx);
 }
 
 int64_t attention_workspace_bytes(int64_t max_head_dim, int num_threads) {
   const int64_t padded = round_up(max_head_dim, kMaxPanel);
   const int64_t sums = 2 * kMaxQueries + kMaxQueries * padded;
-  const int64_t offsets = 2 * (kAttentionTile + kMaxPanel);  // of 8 bytes
-  const int64_t floats = kMaxQueries * padded + kMaxQueries * kAttentionTile + offsets +
-                         kValueChunk * padded + 2 * sums;
-  return num_threads * floats * static_cast<int64_t>(sizeof(float)) + kAttentionPartialBytes;
+  const int64_t floats = kMaxQueries * padded + kMaxQueries * kAttentionTile + 2 * sums;
+  const int64_t rows = 2 * (kAttentionTile + kAhead);
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float)) +
+                        rows * static_cast<int64_t>(sizeof(void*)) +
+                        attention_scratch_bytes(padded);
+  return num_threads * bytes + kAttentionPartialBytes;
 }
 
 }  // namespace octavo::backends::cpu

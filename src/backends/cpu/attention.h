@@ -6,7 +6,9 @@
 
 namespace octavo::backends::cpu {
 
-void attention(ops::ExecContext& ctx, const ops::AttentionArgs& args, const FloatKernels& kernels);
+// `preferred`: kernels for some types of cached rows, which come before those in float; or null.
+void attention(ops::ExecContext& ctx, const ops::AttentionArgs& args, const FloatKernels& kernels,
+               const AttentionKernel* preferred = nullptr);
 
 // Room for tiles that are computed out of order, as far as it goes: with less there are more
 // rounds, or none.

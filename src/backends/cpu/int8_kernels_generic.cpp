@@ -7,6 +7,7 @@
 
 #include "backends/cpu/micro_kernels.h"
 #include "ops/blocks.h"
+#include "ops/decode_row.h"
 #include "ops/k_values.h"
 #include "tensor/float16.h"
 
@@ -98,7 +99,7 @@ void unpack_block(OnePart* out, const BlockIQ4_NL& b) {
   unpack_levels(*out, b.qs, kIQ4Levels);
 }
 void unpack_block(OnePart* out, const BlockMXFP4& b) {
-  set_scale(*out, std::ldexp(1.0f, b.e - 128), 0);
+  set_scale(*out, mxfp4_scale(b.e), 0);
   unpack_levels(*out, b.qs, kMXFP4Levels);
 }
 void unpack_block(PanelBlock<2>* out, const KValues& k) {

@@ -20,19 +20,21 @@ void linear_bf16(ops::ExecContext& ctx, const ops::LinearArgs& a, const Bf16Kern
       kernels.round(rounded + t * pairs, a.x.row<float>(t), a.x.cols);
     }
   });
-  for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
-    auto* panel = arena.take<uint32_t>(kChunkPairs * kernels.panel);
-    for (int64_t pair = 0; pair < pairs; pair += kChunkPairs) {
-      const int64_t count = std::min(kChunkPairs, pairs - pair);
-      for (int64_t i = 0; i < count; i += kStepPairs) {
-        const int64_t values = std::min(2 * kStepPairs, a.x.cols - 2 * (pair + i));
-        const PanelRows rows(task, kernels.panel, 4 * (pair + i), 2 * values);
-        kernels.unpack(panel + i * kernels.panel, rows.pointers, values);
-      }
-      kernels.multiply({task.out, task.out_stride, rounded + task.row * pairs + pair, pairs,
-                        task.num_rows, panel, count, pair > 0});
-    }
-  });
+  const PanelJob job{a};
+  for_each_panel(ctx, {&job, 1}, kernels.panel, shared,
+                 [&](size_t, const PanelTask& task, Arena& arena) {
+                   auto* panel = arena.take<uint32_t>(kChunkPairs * kernels.panel);
+                   for (int64_t pair = 0; pair < pairs; pair += kChunkPairs) {
+                     const int64_t count = std::min(kChunkPairs, pairs - pair);
+                     for (int64_t i = 0; i < count; i += kStepPairs) {
+                       const int64_t values = std::min(2 * kStepPairs, a.x.cols - 2 * (pair + i));
+                       const PanelRows rows(task, kernels.panel, 4 * (pair + i), 2 * values);
+                       kernels.unpack(panel + i * kernels.panel, rows.pointers, values);
+                     }
+                     kernels.multiply({task.out, task.out_stride, rounded + task.row * pairs + pair,
+                                       pairs, task.num_rows, panel, count, pair > 0});
+                   }
+                 });
 }
 
 }  // namespace octavo::backends::cpu

@@ -65,25 +65,27 @@ void linear_float(ops::ExecContext& ctx, const ops::LinearArgs& a, const FloatKe
   const ops::Mat x = round_x ? rounded_to_bf16(ctx, a.x, shared) : a.x;
   const FloatUnpack unpack = unpack_fn(kernels, a.w->dtype);
   const int64_t step = std::max<int64_t>(kStep, dtype_traits(a.w->dtype).block_size);
-  for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
-    auto* panel = arena.take<float>(kChunk * kernels.panel);
-    for (int64_t k = 0; k < x.cols; k += kChunk) {
-      const int64_t count = std::min(kChunk, x.cols - k);
-      for (int64_t i = 0; i < count; i += step) {
-        const int64_t values = std::min(step, count - i);
-        const PanelRows rows(task, kernels.panel, dtype_bytes(a.w->dtype, k + i),
-                             dtype_bytes(a.w->dtype, values));
-        if (unpack != nullptr) {
-          unpack(panel + i * kernels.panel, rows.pointers, values);
-        } else {
-          decode_and_unpack(panel + i * kernels.panel, task, rows, k + i, values, *a.w, kernels,
-                            arena);
+  const PanelJob job{a};
+  for_each_panel(
+      ctx, {&job, 1}, kernels.panel, shared, [&](size_t, const PanelTask& task, Arena& arena) {
+        auto* panel = arena.take<float>(kChunk * kernels.panel);
+        for (int64_t k = 0; k < x.cols; k += kChunk) {
+          const int64_t count = std::min(kChunk, x.cols - k);
+          for (int64_t i = 0; i < count; i += step) {
+            const int64_t values = std::min(step, count - i);
+            const PanelRows rows(task, kernels.panel, dtype_bytes(a.w->dtype, k + i),
+                                 dtype_bytes(a.w->dtype, values));
+            if (unpack != nullptr) {
+              unpack(panel + i * kernels.panel, rows.pointers, values);
+            } else {
+              decode_and_unpack(panel + i * kernels.panel, task, rows, k + i, values, *a.w, kernels,
+                                arena);
+            }
+          }
+          kernels.multiply({task.out, task.out_stride, x.row<float>(task.row) + k, x.stride,
+                            task.num_rows, panel, kernels.panel, count, k > 0});
         }
-      }
-      kernels.multiply({task.out, task.out_stride, x.row<float>(task.row) + k, x.stride,
-                        task.num_rows, panel, kernels.panel, count, k > 0});
-    }
-  });
+      });
 }
 
 }  // namespace octavo::backends::cpu

@@ -1,8 +1,8 @@
+#include "backends/cpu/int8_matrix.h"
 #include "backends/cpu/linear.h"
-#include "backends/cpu/linear_panels.h"
 #include "backends/cpu/pack_lanes.h"
+#include "backends/cpu/row_ops.h"
 #include "ops/blocks.h"
-#include "ops/k_values.h"
 
 namespace octavo::backends::cpu {
 namespace {
@@ -14,6 +14,13 @@ constexpr int64_t chunk_blocks(int parts) {
   return parts == 1 ? 24 : 16;
 }
 
+// Values below which a thread is not woken to round them: about a microsecond's work.
+constexpr int64_t kMinQuantizedValues = 2048;
+
+bool unpacked_by_kernel(DType dtype) {
+  return quantized_index(dtype) < kNumUnpackedTypes;
+}
+
 // Types that the kernels cannot unpack: the rows are unpacked one by one.
 void unpack_rows(const void* (&rows)[kMaxPanel], int panel, ops::KValues* dst, int64_t blocks,
                  ops::UnpackRowFn unpack) {
@@ -23,75 +30,97 @@ void unpack_rows(const void* (&rows)[kMaxPanel], int panel, ops::KValues* dst, i
   }
 }
 
-const void* const* rows_of(const PanelTask& task) {
-  return task.packed == nullptr ? task.weights : nullptr;
-}
-
 }  // namespace
 
-void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
-  const int index = quantized_index(a.w->dtype);
-  const bool by_kernel = index < kNumUnpackedTypes;
-  const Int8Kernel& kernel = by_kernel ? kernels.by_type[index] : kernels.unpacked;
-  const ops::UnpackRowFn unpack = by_kernel ? nullptr : ops::unpack_row_fn(a.w->dtype);
-  const int64_t blocks = a.w->cols / ops::kBlockValues;
-
-  Arena shared(ctx.workspace, ctx.workspace_bytes);
-  auto* x = shared.take<QuantizedBlock>(a.x.rows * blocks);
-  ctx.pool->parallel_for(a.x.rows, 8, [&](int64_t begin, int64_t end, int) {
-    for (int64_t t = begin; t < end; ++t) {
-      kernels.quantize(x + t * blocks, a.x.row<float>(t), blocks, kernel);
-    }
-  });
-
+Int8Matrix::Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels)
+    : w_(w),
+      kernels_(kernels),
+      by_kernel_(unpacked_by_kernel(w.dtype)),
+      kernel_(by_kernel_ ? kernels.by_type[quantized_index(w.dtype)] : kernels.unpacked),
+      unpack_row_(by_kernel_ ? nullptr : ops::unpack_row_fn(w.dtype)),
+      blocks_(w.cols / ops::kBlockValues) {
   // Chunks of whole blocks of the file and of about equal length.
-  const DTypeTraits& traits = dtype_traits(a.w->dtype);
-  const int64_t sub_blocks = traits.block_size / ops::kBlockValues;
-  const int64_t file_blocks = blocks / sub_blocks;
-  const int64_t most = chunk_blocks(kernel.parts) / sub_blocks;
+  const int64_t sub_blocks = dtype_traits(w.dtype).block_size / ops::kBlockValues;
+  const int64_t file_blocks = blocks_ / sub_blocks;
+  const int64_t most = chunk_blocks(kernel_.parts) / sub_blocks;
   const int64_t num_chunks = (file_blocks + most - 1) / most;
-  const int64_t chunk = (file_blocks + num_chunks - 1) / num_chunks;  // in blocks of the file
-  const int lanes = packed_lanes(a.w->layout);
-  const int64_t lane_stride = lanes * a.w->row_bytes();
-  for_each_panel(ctx, a, kernels.panel, shared, [&](const PanelTask& task, Arena& arena) {
-    const QuantizedBlock* rows = x + task.row * blocks;
-    Int8Multiply product = {task.out,      task.out_stride, rows,   blocks,
-                            task.num_rows, nullptr,         blocks, false};
-    if (by_kernel && task.num_rows <= kernels.few_rows) {
-      kernel.multiply_few(product, {rows_of(task), blocks, task.next, task.packed, lane_stride});
-      return;
+  chunk_ = (file_blocks + num_chunks - 1) / num_chunks;
+}
+
+void Int8Matrix::multiply(const PanelTask& task, const QuantizedBlock* x, Arena& arena) const {
+  const QuantizedBlock* rows = x + task.row * blocks_;
+  const int lanes = packed_lanes(w_.layout);
+  const int64_t lane_stride = lanes * w_.row_bytes();
+  const bool packed = task.packed != nullptr;
+  Int8Multiply product = {task.out,      task.out_stride, rows,    blocks_,
+                          task.num_rows, nullptr,         blocks_, false};
+  if (by_kernel_ && task.num_rows <= kernels_.few_rows) {
+    kernel_.multiply_few(
+        product, {packed ? nullptr : task.weights, blocks_, task.next, task.packed, lane_stride});
+    return;
+  }
+  const DTypeTraits& traits = dtype_traits(w_.dtype);
+  const int64_t sub_blocks = traits.block_size / ops::kBlockValues;
+  const int64_t file_blocks = blocks_ / sub_blocks;
+  auto* panel = arena.take<std::byte>(chunk_ * sub_blocks * kernel_.panel_block_bytes);
+  auto* unpacked = by_kernel_ ? nullptr : arena.take<ops::KValues>(chunk_ * kernels_.panel);
+  product.panel = panel;
+  for (int64_t begin = 0; begin < file_blocks; begin += chunk_) {
+    const int64_t count = std::min(chunk_, file_blocks - begin);
+    const int64_t begin_bytes = begin * traits.block_bytes;
+    const void* weights[kMaxPanel];
+    for (int r = 0; r < kernels_.panel && !packed; ++r) {
+      weights[r] = static_cast<const std::byte*>(task.weights[r]) + begin_bytes;
     }
-    auto* panel = arena.take<std::byte>(chunk * sub_blocks * kernel.panel_block_bytes);
-    auto* unpacked = by_kernel ? nullptr : arena.take<ops::KValues>(chunk * kernels.panel);
-    product.panel = panel;
-    for (int64_t begin = 0; begin < file_blocks; begin += chunk) {
-      const int64_t count = std::min(chunk, file_blocks - begin);
-      const int64_t begin_bytes = begin * traits.block_bytes;
-      const void* weights[kMaxPanel];
-      for (int r = 0; r < kernels.panel && task.packed == nullptr; ++r) {
-        weights[r] = static_cast<const std::byte*>(task.weights[r]) + begin_bytes;
+    const std::byte* next =
+        task.next == nullptr ? nullptr : task.next + begin_bytes * kernels_.panel;
+    if (!by_kernel_) {
+      unpack_rows(weights, kernels_.panel, unpacked, count, unpack_row_);
+      next = nullptr;  // a kernel would take its size for that of what it reads
+    }
+    product.blocks = count * sub_blocks;
+    product.x = rows + begin * sub_blocks;
+    product.accumulate = begin > 0;
+    const std::byte* lanes_begin = packed ? task.packed + begin_bytes * lanes : nullptr;
+    kernel_.unpack(panel,
+                   {packed ? nullptr : weights, product.blocks, next, lanes_begin, lane_stride});
+    kernel_.multiply(product);
+  }
+}
+
+QuantizedBlock* quantize_input(ops::ExecContext& ctx, const ops::Mat& x, const InputNorm& norm,
+                               const Int8Matrix& matrix, const Int8Kernels& kernels,
+                               Arena& shared) {
+  auto* result = shared.take<QuantizedBlock>(x.rows * matrix.blocks());
+  const int64_t grain = std::max<int64_t>(1, kMinQuantizedValues / x.cols);
+  ctx.pool->parallel_for(x.rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const float* row = x.row<float>(t);
+      if (norm.weight != nullptr) {
+        float* normed = norm.normed.row<float>(t);
+        rms_norm_row(normed, row, norm.weight, norm.eps, x.cols);
+        row = normed;
       }
-      const std::byte* next =
-          task.next == nullptr ? nullptr : task.next + begin_bytes * kernels.panel;
-      if (!by_kernel) {
-        unpack_rows(weights, kernels.panel, unpacked, count, unpack);
-        next = nullptr;  // a kernel would take its size for that of what it reads
-      }
-      product.blocks = count * sub_blocks;
-      product.x = rows + begin * sub_blocks;
-      product.accumulate = begin > 0;
-      const std::byte* packed =
-          task.packed == nullptr ? nullptr : task.packed + begin_bytes * lanes;
-      kernel.unpack(panel, {packed == nullptr ? weights : nullptr, product.blocks, next, packed,
-                            lane_stride});
-      kernel.multiply(product);
+      kernels.quantize(result + t * matrix.blocks(), row, matrix.blocks(), matrix.kernel());
     }
   });
+  return result;
+}
+
+void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
+  Arena shared(ctx.workspace, ctx.workspace_bytes);
+  const Int8Matrix matrix(*a.w, kernels);
+  const QuantizedBlock* x = quantize_input(ctx, a.x, {}, matrix, kernels, shared);
+  const PanelJob job{a};
+  for_each_panel(
+      ctx, {&job, 1}, kernels.panel, shared,
+      [&](size_t, const PanelTask& task, Arena& arena) { matrix.multiply(task, x, arena); });
 }
 
 int64_t linear_workspace_bytes(int64_t rows, int64_t cols, int num_threads) {
-  // Rounded activations: 4 bytes a value at most (float32 rounded to bfloat16).
-  static_assert(sizeof(QuantizedBlock) <= ops::kBlockValues * sizeof(float));
+  // Rounded activations: 4 bytes a value at most (float32 rounded to bfloat16); as int8 twice, for
+  // the fused regions.
+  static_assert(2 * sizeof(QuantizedBlock) <= ops::kBlockValues * sizeof(float));
   return round_up(rows * round_up(cols, 2) * static_cast<int64_t>(sizeof(float)), kCacheLine) +
          num_threads * kLinearThreadBytes;
 }

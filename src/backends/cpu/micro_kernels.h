@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "backends/cpu/attention_kernels.h"
+
 namespace octavo::backends::cpu {
 
 inline constexpr int kMaxPanel = 32;
@@ -43,11 +45,9 @@ struct FloatKernels {
   FloatUnpack unpack_bf16;
   FloatUnpack unpack_quantized[kNumUnpackedTypes];
 
-  // dst[i] = src[i], i < count.
-  void (*widen_f16)(float* dst, const void* src, int64_t count);
-  void (*widen_bf16)(float* dst, const void* src, int64_t count);
-
   void (*multiply)(const FloatMultiply&);
+
+  AttentionKernel attention[kNumKvTypes];
 
   // scores[0, count) become exp(score - max), scores[count, padded) zero; gives maximum and sum.
   // count >= 1.

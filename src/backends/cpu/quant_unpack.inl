@@ -194,9 +194,10 @@ struct LaneFile<ops::BlockMXFP4, Source> : LanePlace<Source> {
     LaneBlock<1> out;
     IntVec head[4];
     this->source.words(head, 0);
-    // 2^(e - 128), the half of a float with the exponent e; e = 0 is a subnormal.
+    // 2^(e - 128), the half of a float with the exponent e; e = 0 is a subnormal, and 255, which is
+    // infinity there, is NaN here.
     const Vec power = from_bits(shift_left<23>(and_int(head[0], set1_int(255))));
-    out.d[0] = max(power, set1(0x1p-127f)) * set1(0.5f);
+    out.d[0] = fma(power, set1(0), max(power, set1(0x1p-127f)) * set1(0.5f));
     out.m[0] = set1(0);
     unpack_nibbles(out.codes, this->source, 1);
     for (IntVec& codes : out.codes) codes = biased(look_up(ops::kMXFP4Levels, codes));

@@ -1,7 +1,10 @@
 #include "backends/cpu/row_ops.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backends/cpu/for_rows.h"
 #include "backends/cpu/pack_lanes.h"
@@ -30,12 +33,34 @@ float sum_of_squares(const float* x, int64_t count) {
   return sums[0];
 }
 
-void store_row(void* cache, DType dtype, int64_t index, const float* src, int64_t count) {
+void store_codes(std::byte* row, const float* src, int64_t count) {
+  // As integers magnitudes keep their order, with infinity and NaN above the rest.
+  constexpr uint32_t kInfinity = 0x7F800000;
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(src[i]) & 0x7FFFFFFF);
+  }
+  float scale = std::bit_cast<float>(largest) / 127;
+  if (largest >= kInfinity) scale = std::numeric_limits<float>::quiet_NaN();
+  if (largest < std::bit_cast<uint32_t>(ops::kLeastKvMagnitude)) scale = 0;
+  auto* codes = reinterpret_cast<int8_t*>(row);
+  if (scale > 0) {
+    for (int64_t i = 0; i < count; ++i) {
+      codes[i] = static_cast<int8_t>(static_cast<int32_t>(std::nearbyint(src[i] / scale)));
+    }
+  } else {
+    std::memset(codes, 0, count);
+  }
+  std::memcpy(row + count, &scale, sizeof(scale));
+}
+
+void store_row(std::byte* row, DType dtype, const float* src, int64_t count) {
+  if (dtype == DType::kI8) return store_codes(row, src, count);
   if (dtype == DType::kF32) {
-    std::memcpy(static_cast<float*>(cache) + index, src, count * sizeof(float));
+    std::memcpy(row, src, count * sizeof(float));
     return;
   }
-  auto* dst = static_cast<uint16_t*>(cache) + index;
+  auto* dst = reinterpret_cast<uint16_t*>(row);
   if (dtype == DType::kBF16) {
     for (int64_t i = 0; i < count; ++i) dst[i] = float_to_bf16(src[i]);
   } else {
@@ -69,13 +94,15 @@ void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   });
 }
 
+void rms_norm_row(float* out, const float* x, const float* weight, float eps, int64_t cols) {
+  const float mean = sum_of_squares(x, cols) / static_cast<float>(cols);
+  const float scale = 1 / std::sqrt(mean + eps);
+  for (int64_t i = 0; i < cols; ++i) out[i] = x[i] * scale * weight[i];
+}
+
 void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& a) {
   for_rows(ctx, a.x.rows, a.x.cols, [&](int64_t t) {
-    const float* x = a.x.row<float>(t);
-    float* out = a.out.row<float>(t);
-    const float mean = sum_of_squares(x, a.x.cols) / static_cast<float>(a.x.cols);
-    const float scale = 1 / std::sqrt(mean + a.eps);
-    for (int64_t i = 0; i < a.x.cols; ++i) out[i] = x[i] * scale * a.weight[i];
+    rms_norm_row(a.out.row<float>(t), a.x.row<float>(t), a.weight, a.eps, a.x.cols);
   });
 }
 
@@ -85,10 +112,9 @@ void write_kv(ops::ExecContext& ctx, const ops::WriteKvArgs& a) {
     const int64_t block = a.slot_mapping[t] / kv.block_size;
     const int64_t slot = a.slot_mapping[t] % kv.block_size;
     for (int64_t h = 0; h < kv.num_kv_heads; ++h) {
-      const int64_t row = (block * kv.num_kv_heads + h) * kv.block_size + slot;
       const int64_t source = h * kv.head_dim;
-      store_row(kv.k, kv.dtype, row * kv.head_dim, a.k.row<float>(t) + source, kv.head_dim);
-      store_row(kv.v, kv.dtype, row * kv.head_dim, a.v.row<float>(t) + source, kv.head_dim);
+      store_row(kv.row(kv.k, block, h, slot), kv.dtype, a.k.row<float>(t) + source, kv.head_dim);
+      store_row(kv.row(kv.v, block, h, slot), kv.dtype, a.v.row<float>(t) + source, kv.head_dim);
     }
   });
 }

@@ -7,6 +7,9 @@
 
 namespace octavo::backends::cpu {
 
+// One row of rms_norm.
+void rms_norm_row(float* out, const float* x, const float* weight, float eps, int64_t cols);
+
 void embed(ops::ExecContext& ctx, const ops::EmbedArgs& args);
 void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& args);
 void prepare_input(ops::ExecContext& ctx, const ops::PrepareInputArgs& args);

@@ -301,6 +301,11 @@ OCTAVO_INLINE IntVec load_halves(const void* p) {
   memcpy(words, p, sizeof(words));
   return IntVec{words[0], words[1], words[2], words[3]};
 }
+OCTAVO_INLINE IntVec load_bytes(const void* p) {
+  uint8_t bytes[4];
+  memcpy(bytes, p, sizeof(bytes));
+  return IntVec{bytes[0], bytes[1], bytes[2], bytes[3]};
+}
 OCTAVO_INLINE Vec load_f16(const void* p) {
   return half_to_float(load_halves(p));
 }
@@ -317,6 +322,11 @@ OCTAVO_INLINE void load_transposed(IntVec (&out)[4], const void* const* rows, in
 #endif
 
 constexpr int kPanel = 2 * kLanes;
+
+// Bytes by which packed weights are fetched ahead of their use. Hardware stops at the end of a 4 KB
+// page; decoding 135M, 2 threads on Zen 4, median of 6 runs in turn: Q8_0 152 tokens/s without, 179,
+// 187, 177, 172 at 2048, 4096, 6144, 10240; Q4_0 257, 234, 297, 274 to 302, 263.
+constexpr int64_t kPrefetchAhead = 6144;
 
 // Lane by lane and then in lane order: the same order on every call.
 OCTAVO_INLINE float sum_lanes(Vec v) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/attention.h"
+#include "backends/cpu/fused.h"
 #include "backends/cpu/linear.h"
 #include "backends/cpu/row_ops.h"
 #include "backends/cpu/workspace.h"
@@ -14,6 +15,10 @@ using ops::ActivationMulArgs;
 using ops::AttentionArgs;
 using ops::ExecContext;
 using ops::LinearArgs;
+using ops::LinearResidualArgs;
+using ops::NormGatedMlpArgs;
+using ops::NormQkvRopeWriteArgs;
+using ops::Ops;
 using ops::SoftcapArgs;
 
 // The contract's function pointers carry no data: which micro-kernels a row uses is a template
@@ -34,9 +39,27 @@ template <const Int8Kernels& kKernels>
 void int8(ExecContext& ctx, const LinearArgs& a) {
   linear_int8(ctx, a, kKernels);
 }
+template <const Int8Kernels& kKernels, const FloatKernels& kFloats>
+constexpr FusedKernels kFused = {kKernels, kFloats, int8<kKernels>};
+template <const Int8Kernels& kKernels, const FloatKernels& kFloats>
+void project(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
+  fused_norm_qkv_rope_write(ops, ctx, a, kFused<kKernels, kFloats>);
+}
+template <const Int8Kernels& kKernels, const FloatKernels& kFloats>
+void add_linear(const Ops& ops, ExecContext& ctx, const LinearResidualArgs& a) {
+  fused_linear_residual(ops, ctx, a, kFused<kKernels, kFloats>);
+}
+template <const Int8Kernels& kKernels, const FloatKernels& kFloats>
+void add_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& a) {
+  fused_norm_gated_mlp(ops, ctx, a, kFused<kKernels, kFloats>);
+}
 template <const FloatKernels& kKernels>
 void attend(ExecContext& ctx, const AttentionArgs& a) {
   attention(ctx, a, kKernels);
+}
+template <const FloatKernels& kKernels, const AttentionKernel* kPreferred>
+void attend_bfloat16(ExecContext& ctx, const AttentionArgs& a) {
+  attention(ctx, a, kKernels, kPreferred);
 }
 template <const FloatKernels& kKernels>
 void activate(ExecContext& ctx, const ActivationMulArgs& a) {
@@ -77,6 +100,8 @@ const Kernel kTable[] = {
     {"attention", 0, kFloat32, Isa::kGeneric, true, "attention_generic", attend<kFloatGeneric>},
     {"attention", 0, kFloat32, Isa::kAvx2, true, "attention_avx2", attend<kFloatAvx2>},
     {"attention", 0, kFloat32, Isa::kAvx512, true, "attention_avx512", attend<kFloatAvx512>},
+    {"attention", 0, kBFloat16, Isa::kAvx512Bf16, true, "attention_bf16_avx512",
+     attend_bfloat16<kFloatAvx512, kAttentionBf16Avx512>},
     {"activation_mul", 0, kFloat32, Isa::kGeneric, true, "activation_mul_generic",
      activate<kFloatGeneric>},
     {"activation_mul", 0, kFloat32, Isa::kAvx2, true, "activation_mul_avx2", activate<kFloatAvx2>},
@@ -96,6 +121,24 @@ const Kernel kTable[] = {
     {"route", 0, kFloat32, Isa::kGeneric, true, "route_generic", route},
     {"combine_experts", 0, kFloat32, Isa::kGeneric, true, "combine_experts_generic",
      combine_experts},
+    {"norm_qkv_rope_write", 0, kFloat32, Isa::kGeneric, true, "norm_qkv_rope_write_int8_generic",
+     project<kInt8Generic, kFloatGeneric>},
+    {"norm_qkv_rope_write", 0, kFloat32, Isa::kAvx2, true, "norm_qkv_rope_write_int8_avx2",
+     project<kInt8Avx2, kFloatAvx2>},
+    {"norm_qkv_rope_write", 0, kFloat32, Isa::kAvx512Vnni, true,
+     "norm_qkv_rope_write_int8_avx512_vnni", project<kInt8Avx512Vnni, kFloatAvx512>},
+    {"linear_residual", 0, kFloat32, Isa::kGeneric, true, "linear_residual_int8_generic",
+     add_linear<kInt8Generic, kFloatGeneric>},
+    {"linear_residual", 0, kFloat32, Isa::kAvx2, true, "linear_residual_int8_avx2",
+     add_linear<kInt8Avx2, kFloatAvx2>},
+    {"linear_residual", 0, kFloat32, Isa::kAvx512Vnni, true, "linear_residual_int8_avx512_vnni",
+     add_linear<kInt8Avx512Vnni, kFloatAvx512>},
+    {"norm_gated_mlp", 0, kFloat32, Isa::kGeneric, true, "norm_gated_mlp_int8_generic",
+     add_mlp<kInt8Generic, kFloatGeneric>},
+    {"norm_gated_mlp", 0, kFloat32, Isa::kAvx2, true, "norm_gated_mlp_int8_avx2",
+     add_mlp<kInt8Avx2, kFloatAvx2>},
+    {"norm_gated_mlp", 0, kFloat32, Isa::kAvx512Vnni, true, "norm_gated_mlp_int8_avx512_vnni",
+     add_mlp<kInt8Avx512Vnni, kFloatAvx512>},
 };
 
 }  // namespace

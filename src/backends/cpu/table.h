@@ -24,12 +24,14 @@ using KernelFn = std::variant<
     ops::OpFn<ops::PrepareInputArgs>, ops::OpFn<ops::RopeArgs>, ops::OpFn<ops::WriteKvArgs>,
     ops::OpFn<ops::AttentionArgs>, ops::OpFn<ops::ScaleQueriesArgs>,
     ops::OpFn<ops::ActivationMulArgs>, ops::OpFn<ops::SoftcapArgs>, ops::OpFn<ops::AddArgs>,
-    ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>, ops::OpFn<ops::CombineExpertsArgs>>;
+    ops::OpFn<ops::GatherRowsArgs>, ops::OpFn<ops::RouteArgs>, ops::OpFn<ops::CombineExpertsArgs>,
+    ops::CompositeFn<ops::NormQkvRopeWriteArgs>, ops::CompositeFn<ops::LinearResidualArgs>,
+    ops::CompositeFn<ops::NormGatedMlpArgs>>;
 
 struct Kernel {
   std::string_view op;
   DTypeSet weights;       // linear: the weight types it reads; else 0
-  Arithmetic arithmetic;  // linear: how it computes; else kFloat32
+  Arithmetic arithmetic;  // how it computes: kFloat32 but for linear and attention
   Isa isa;                // the least set that can run it
   bool batch_invariant;   // the determinism that ops.h asks for
   std::string_view name;

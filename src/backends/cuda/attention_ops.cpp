@@ -87,20 +87,6 @@ bool takes_fused_write(const ops::NormQkvRopeWriteArgs& a) {
          a.q.dtype == DType::kBF16;
 }
 
-// The rows of `heads` cut into their heads.
-ops::Mat by_head(const ops::Mat& heads, int64_t width) {
-  OCTAVO_CHECK(heads.stride == heads.cols);
-  return {heads.data, heads.dtype, heads.rows * (heads.cols / width), width};
-}
-
-void norm_qk(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRopeWriteArgs& a) {
-  const bool per_head = a.qk_norm == ops::QkNorm::kPerHead;
-  const ops::Mat q = per_head ? by_head(a.q, a.kv.head_dim) : a.q;
-  const ops::Mat k = per_head ? by_head(a.k, a.kv.head_dim) : a.k;
-  ops.rms_norm(ctx, {q, q, a.q_norm_weight, a.eps});
-  ops.rms_norm(ctx, {k, k, a.k_norm_weight, a.eps});
-}
-
 void write_fused(ops::ExecContext& ctx, const ops::NormQkvRopeWriteArgs& a) {
   KvWriteArgs args;
   args.q = a.q.data;
@@ -153,18 +139,9 @@ void attention_eager(ops::ExecContext& ctx, const ops::AttentionArgs& a) {
 void norm_qkv_rope_write(const ops::Ops& ops, ops::ExecContext& ctx,
                          const ops::NormQkvRopeWriteArgs& a) {
   linear_qkv(ops, ctx, a);
-  if (a.qk_norm != ops::QkNorm::kNone) norm_qk(ops, ctx, a);
-  if (takes_fused_write(a)) return write_fused(ctx, a);
-  if (a.rotary_dim > 0) {
-    for (const ops::Mat& x : {a.q, a.k}) {
-      ops.rope(ctx, {x, a.batch.positions, a.inv_freq, a.kv.head_dim, a.rotary_dim,
-                     a.attention_factor, a.rope_variants});
-    }
-  }
-  if (a.query_attn_scale != 0) {
-    ops.scale_queries(ctx, {a.q, a.batch.positions, a.query_attn_scale, a.query_floor_scale});
-  }
-  ops.write_kv(ctx, {a.kv, a.k, a.v, a.batch.slot_mapping});
+  if (!takes_fused_write(a)) return ops::finish_qkv(ops, ctx, a);
+  if (a.qk_norm != ops::QkNorm::kNone) ops::norm_qk(ops, ctx, a);
+  write_fused(ctx, a);
 }
 
 }  // namespace octavo::backends::cuda

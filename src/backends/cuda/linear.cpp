@@ -93,11 +93,7 @@ void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::Line
   if (a.norm_weight == nullptr && as_they_are({a.w})) {
     return multiply(ctx, {a.x, a.y, a.w, a.bias}, true);
   }
-  ops.linear(ctx, {a.scratch, a.y, a.w, a.bias});
-  if (a.norm_weight != nullptr) {
-    ops.rms_norm(ctx, {a.scratch, a.scratch, a.norm_weight, a.eps});
-  }
-  ops.add(ctx, {a.x, a.scratch});
+  ops::linear_residual(ops, ctx, a);
 }
 
 void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {

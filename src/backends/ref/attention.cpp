@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -9,25 +10,27 @@
 namespace octavo::backends::ref {
 namespace {
 
-double load(const void* cache, DType dtype, int64_t index) {
+double load(const std::byte* row, DType dtype, int64_t head_dim, int64_t d) {
   switch (dtype) {
+    case DType::kI8: {
+      float scale;
+      std::memcpy(&scale, row + head_dim, sizeof(scale));
+      return static_cast<double>(reinterpret_cast<const int8_t*>(row)[d]) * scale;
+    }
     case DType::kF16:
-      return fp16_to_float(static_cast<const uint16_t*>(cache)[index]);
+      return fp16_to_float(reinterpret_cast<const uint16_t*>(row)[d]);
     case DType::kBF16:
-      return bf16_to_float(static_cast<const uint16_t*>(cache)[index]);
+      return bf16_to_float(reinterpret_cast<const uint16_t*>(row)[d]);
     default:
-      return static_cast<const float*>(cache)[index];
+      return reinterpret_cast<const float*>(row)[d];
   }
 }
 
-// Where position `position` of sequence `sequence` starts in the cache, for KV head `kv_head`.
-int64_t cache_index(const ops::AttentionArgs& a, int64_t sequence, int64_t position,
-                    int64_t kv_head) {
+// The row of position `position` of sequence `sequence` in `part`, the keys or the values.
+const std::byte* cache_row(const ops::AttentionArgs& a, void* part, int64_t sequence,
+                           int64_t position, int64_t kv_head) {
   const int64_t entry = sequence * a.batch.block_table_stride + position / a.kv.block_size;
-  const int64_t block = a.batch.block_table[entry];
-  const int64_t row =
-      (block * a.kv.num_kv_heads + kv_head) * a.kv.block_size + position % a.kv.block_size;
-  return row * a.kv.head_dim;
+  return a.kv.row(part, a.batch.block_table[entry], kv_head, position % a.kv.block_size);
 }
 
 void attend(const ops::AttentionArgs& a, int64_t sequence, int64_t token, int64_t head) {
@@ -39,9 +42,11 @@ void attend(const ops::AttentionArgs& a, int64_t sequence, int64_t token, int64_
   const int64_t first = a.first_visible(end - 1);
   std::vector<double> weights(end, -std::numeric_limits<double>::infinity());
   for (int64_t p = first; p < end; ++p) {
-    const int64_t key = cache_index(a, sequence, p, kv_head);
+    const std::byte* key = cache_row(a, a.kv.k, sequence, p, kv_head);
     double dot = 0;
-    for (int64_t d = 0; d < a.kv.head_dim; ++d) dot += q[d] * load(a.kv.k, a.kv.dtype, key + d);
+    for (int64_t d = 0; d < a.kv.head_dim; ++d) {
+      dot += q[d] * load(key, a.kv.dtype, a.kv.head_dim, d);
+    }
     weights[p] = dot * a.scale;
     if (a.softcap > 0) weights[p] = a.softcap * std::tanh(weights[p] / a.softcap);
   }
@@ -51,9 +56,9 @@ void attend(const ops::AttentionArgs& a, int64_t sequence, int64_t token, int64_
 
   std::vector<double> mixed(a.kv.head_dim, 0);
   for (int64_t p = first; p < end; ++p) {
-    const int64_t value = cache_index(a, sequence, p, kv_head);
+    const std::byte* value = cache_row(a, a.kv.v, sequence, p, kv_head);
     for (int64_t d = 0; d < a.kv.head_dim; ++d) {
-      mixed[d] += weights[p] * load(a.kv.v, a.kv.dtype, value + d);
+      mixed[d] += weights[p] * load(value, a.kv.dtype, a.kv.head_dim, d);
     }
   }
   for (int64_t d = 0; d < a.kv.head_dim; ++d) out[d] = static_cast<float>(mixed[d] / sum);

@@ -1,8 +1,6 @@
 #include "server/http/connection.h"
 
 #include <algorithm>
-#include <boost/asio/dispatch.hpp>
-#include <boost/asio/post.hpp>
 #include <chrono>
 
 #include "base/format.h"
@@ -25,22 +23,18 @@ class Connection::ExchangeImpl final : public Exchange,
                                        public std::enable_shared_from_this<ExchangeImpl> {
  public:
   ExchangeImpl(HttpRequest request, const std::shared_ptr<Connection>& connection)
-      : request_(std::move(request)),
-        executor_(connection->transport_->executor()),
-        connection_(connection) {}
+      : request_(std::move(request)), loop_(connection->loop_), connection_(connection) {}
 
   const HttpRequest& request() const override { return request_; }
 
-  void post(std::function<void()> task) override {
-    boost::asio::post(executor_, [self = shared_from_this(), task = std::move(task)] { task(); });
-  }
+  void post(std::function<void()> task) override { loop_.post(std::move(task)); }
 
   void on_gone(std::function<void()> callback) override {
-    post([this, callback = std::move(callback)] {
-      if (gone_) {
+    on_loop([callback = std::move(callback)](ExchangeImpl& self) mutable {
+      if (self.gone_) {
         callback();
-      } else if (!complete_) {
-        callback_ = callback;
+      } else if (!self.complete_) {
+        self.callback_ = std::move(callback);
       }
     });
   }
@@ -55,11 +49,11 @@ class Connection::ExchangeImpl final : public Exchange,
   void write(std::string data) override {
     answer([data = std::move(data)](Connection& c) { c.write(data); });
   }
-  void end() override {
-    answer([](Connection& c) { c.end(); });
+  void end(std::string last_data) override {
+    answer([data = std::move(last_data)](Connection& c) { c.end(data); });
   }
 
-  // What follows is of the connection, on its executor.
+  // What follows is of the connection, on its loop.
   void set_complete() {
     complete_ = true;
     callback_ = nullptr;
@@ -71,25 +65,33 @@ class Connection::ExchangeImpl final : public Exchange,
 
  private:
   template <typename Fn>
+  void on_loop(Fn fn) {
+    if (loop_.is_own_thread()) return fn(*this);
+    loop_.post([self = shared_from_this(), fn = std::move(fn)]() mutable { fn(*self); });
+  }
+
+  template <typename Fn>
   void answer(Fn fn) {
-    boost::asio::dispatch(executor_, [self = shared_from_this(), fn = std::move(fn)]() mutable {
-      const auto connection = self->connection_.lock();
-      if (connection && !self->gone_ && !self->complete_) fn(*connection);
+    on_loop([fn = std::move(fn)](ExchangeImpl& self) mutable {
+      const auto connection = self.connection_.lock();
+      if (connection && !self.gone_ && !self.complete_) fn(*connection);
     });
   }
 
   const HttpRequest request_;
-  boost::asio::any_io_executor executor_;
+  IoLoop& loop_;
   std::weak_ptr<Connection> connection_;
   std::function<void()> callback_;
   bool complete_ = false;
   bool gone_ = false;
 };
 
-Connection::Connection(std::unique_ptr<Transport> transport, ConnectionContext& context)
+Connection::Connection(std::unique_ptr<Transport> transport, IoLoop& loop,
+                       ConnectionContext& context)
     : transport_(std::move(transport)),
+      loop_(loop),
       context_(context),
-      timer_(transport_->executor()),
+      timer_(loop.context()),
       chunk_(kReadBytes, '\0') {
   ++context_.num_connections;
 }
@@ -99,7 +101,7 @@ Connection::~Connection() {
 }
 
 void Connection::start() {
-  boost::asio::dispatch(transport_->executor(), [self = shared_from_this()] {
+  boost::asio::dispatch(loop_.context(), [self = shared_from_this()] {
     self->limit_time(self->context_.options.receive_timeout_s, "the handshake");
     self->transport_->handshake([self](boost::system::error_code error, size_t) {
       if (error) return self->close();
@@ -111,7 +113,7 @@ void Connection::start() {
 }
 
 void Connection::close_if_idle() {
-  boost::asio::post(transport_->executor(), [self = shared_from_this()] {
+  loop_.post([self = shared_from_this()] {
     if (self->exchange_ || self->is_receiving_ || self->is_sending_) {
       self->last_exchange_ = true;
     } else {
@@ -121,7 +123,7 @@ void Connection::close_if_idle() {
 }
 
 void Connection::close_soon() {
-  boost::asio::post(transport_->executor(), [self = shared_from_this()] { self->close(); });
+  loop_.post([self = shared_from_this()] { self->close(); });
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -162,7 +164,8 @@ void Connection::parse() {
   }
   if (parser_->header_done() && !continue_sent_ && parser_->expects_continue()) {
     continue_sent_ = true;
-    queue("HTTP/1.1 100 Continue\r\n\r\n");
+    unsent_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    flush();
   }
 }
 
@@ -171,7 +174,7 @@ void Connection::begin_exchange() {
   parser_ = std::make_unique<RequestParser>(context_.options.limits);
   is_receiving_ = false;
   continue_sent_ = false;
-  timer_.cancel();
+  time_limit_ = kNoLimit;
   last_exchange_ = last_exchange_ || !request.keep_alive;
   head_only_ = request.method == "HEAD";
   chunked_ = !request.is_http_1_0;
@@ -188,10 +191,11 @@ void Connection::refuse(int status, const std::string& message) {
              message, status);
   last_exchange_ = true;
   received_.clear();
-  queue(response_head(status, {{"Content-Type", "application/json"},
-                               {"Content-Length", format("{}", body.size())},
-                               {"Connection", "close"}}));
-  queue(body);
+  unsent_ += response_head(status, {{"Content-Type", "application/json"},
+                                    {"Content-Length", format("{}", body.size())},
+                                    {"Connection", "close"}});
+  unsent_ += body;
+  flush();
 }
 
 // --- answering ----------------------------------------------------------------------------------
@@ -211,23 +215,31 @@ void Connection::begin(HttpResponse head) {
   last_exchange_ = last_exchange_ || context_.draining || !chunked_;
   if (chunked_) head.headers.emplace_back("Transfer-Encoding", "chunked");
   if (last_exchange_) head.headers.emplace_back("Connection", "close");
-  queue(response_head(head.status, head.headers));
+  unsent_ += response_head(head.status, head.headers);
+  flush();
 }
 
 void Connection::write(std::string_view data) {
-  if (head_only_) return;
-  if (unsent_.size() + sending_.size() - num_sent_ + data.size() >
-      context_.options.max_unsent_bytes) {
-    log_warning("a client reads too slowly: disconnected with {} bytes unsent",
-                unsent_.size() + sending_.size() - num_sent_);
-    return close();
-  }
-  queue(chunked_ ? to_chunk(data) : std::string(data));
+  if (append_body(data)) flush();
 }
 
-void Connection::end() {
+void Connection::end(std::string_view data) {
+  if (!append_body(data)) return;
   if (chunked_ && !head_only_) unsent_ += "0\r\n\r\n";
   exchange_ended();
+}
+
+// False where that was too much for the client, which is gone then.
+bool Connection::append_body(std::string_view data) {
+  if (head_only_) return true;
+  const size_t size_bytes = unsent_.size() + sending_.size() - num_sent_;
+  if (size_bytes + data.size() > context_.options.max_unsent_bytes) {
+    log_warning("a client reads too slowly: disconnected with {} bytes unsent", size_bytes);
+    close();
+    return false;
+  }
+  unsent_ += chunked_ ? to_chunk(data) : std::string(data);
+  return true;
 }
 
 void Connection::exchange_ended() {
@@ -235,26 +247,19 @@ void Connection::exchange_ended() {
   exchange_.reset();
   --context_.num_exchanges;
   flush();
-  if (!is_sending_) flushed();
   // Not at once: a handler may be on the stack, and a long pipeline would nest.
-  boost::asio::post(transport_->executor(), [self = shared_from_this()] { self->on_bytes(); });
+  if (!closed_ && !received_.empty()) {
+    loop_.post([self = shared_from_this()] { self->on_bytes(); });
+  }
 }
 
 // --- sending ------------------------------------------------------------------------------------
 
-void Connection::queue(std::string_view bytes) {
-  unsent_ += bytes;
-  flush();
-}
-
+// Sends what it can at once: nothing waits for the loop to come round.
 void Connection::flush() {
   if (closed_ || is_sending_) return;
-  if (num_sent_ == sending_.size()) {
-    sending_.clear();
-    num_sent_ = 0;
-    std::swap(sending_, unsent_);
-  }
-  if (sending_.empty()) return;
+  if (flush_now()) return flushed();
+  if (closed_) return;
   is_sending_ = true;
   limit_time(context_.options.send_timeout_s, "sending");
   transport_->write_some(
@@ -264,14 +269,30 @@ void Connection::flush() {
         if (error) return self->close();
         self->num_sent_ += count;
         self->flush();
-        if (!self->is_sending_) self->flushed();
       });
+}
+
+// Whether nothing is left.
+bool Connection::flush_now() {
+  for (;;) {
+    if (num_sent_ == sending_.size()) {
+      sending_.clear();
+      num_sent_ = 0;
+      std::swap(sending_, unsent_);
+    }
+    if (sending_.empty()) return true;
+    boost::system::error_code error;
+    const size_t count = transport_->write_now(
+        boost::asio::buffer(sending_.data() + num_sent_, sending_.size() - num_sent_), error);
+    if (error) close();
+    if (count == 0) return false;
+    num_sent_ += count;
+  }
 }
 
 // Nothing is left to send.
 void Connection::flushed() {
-  if (closed_) return;
-  timer_.cancel();
+  time_limit_ = kNoLimit;
   if (exchange_) return;
   if (is_receiving_ && !last_exchange_) {
     return limit_time(context_.options.receive_timeout_s, "receiving a request");
@@ -286,11 +307,21 @@ void Connection::flushed() {
 }
 
 void Connection::limit_time(double seconds, const char* what) {
-  timer_.expires_after(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
-  timer_.async_wait([self = shared_from_this(), what](boost::system::error_code error) {
-    const bool stale = self->timer_.expiry() > std::chrono::steady_clock::now();
-    if (error || stale || self->closed_) return;
-    log_debug("a connection is closed: too long in '{}'", what);
+  time_limit_ = std::chrono::steady_clock::now() +
+                std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  limited_ = what;
+  if (!timer_runs_ || time_limit_ < timer_.expiry()) wait_for_limit();
+}
+
+void Connection::wait_for_limit() {
+  timer_runs_ = true;
+  timer_.expires_at(time_limit_);  // ends an earlier wait with an error
+  timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (error || self->closed_) return;
+    self->timer_runs_ = false;
+    if (self->time_limit_ == kNoLimit) return;
+    if (self->time_limit_ > std::chrono::steady_clock::now()) return self->wait_for_limit();
+    log_debug("a connection is closed: too long in '{}'", self->limited_);
     self->close();
   });
 }

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,18 +10,20 @@
 
 #include "server/http/exchange.h"
 #include "server/http/http_server.h"
+#include "server/http/io_loop.h"
 #include "server/http/request_parser.h"
 
 namespace octavo::server {
 
-// A socket, with or without TLS. Handlers run one at a time on its executor.
+// A socket, with or without TLS. Handlers run on the loop that it belongs to.
 class Transport {
  public:
   using Handler = std::function<void(boost::system::error_code, size_t)>;
   virtual ~Transport() = default;
-  virtual boost::asio::any_io_executor executor() = 0;
   virtual void handshake(Handler handler) = 0;
   virtual void read_some(boost::asio::mutable_buffer buffer, Handler handler) = 0;
+  // What can be sent without waiting; 0 also where only write_some() can.
+  virtual size_t write_now(boost::asio::const_buffer buffer, boost::system::error_code& error) = 0;
   virtual void write_some(boost::asio::const_buffer buffer, Handler handler) = 0;
   virtual void shutdown_send() = 0;
   virtual void close() = 0;
@@ -41,7 +40,7 @@ struct ConnectionContext {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<Transport> transport, ConnectionContext& context);
+  Connection(std::unique_ptr<Transport> transport, IoLoop& loop, ConnectionContext& context);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -52,6 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   class ExchangeImpl;
+  static constexpr auto kNoLimit = boost::asio::steady_timer::time_point::max();
 
   void read();
   void on_bytes();
@@ -61,17 +61,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(HttpResponse response);
   void begin(HttpResponse head);
   void write(std::string_view data);
-  void end();
+  void end(std::string_view data);
+  bool append_body(std::string_view data);
   void exchange_ended();
-  void queue(std::string_view bytes);
   void flush();
+  bool flush_now();
   void flushed();
   void limit_time(double seconds, const char* what);
+  void wait_for_limit();
   void close();
 
   std::unique_ptr<Transport> transport_;
+  IoLoop& loop_;
   ConnectionContext& context_;
+  // The timer is not set anew for each limit: it goes off no later than the present one, and looks.
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer::time_point time_limit_ = kNoLimit;
+  const char* limited_ = "";  // what the limit is for
+  bool timer_runs_ = false;
   std::unique_ptr<RequestParser> parser_;
   std::shared_ptr<ExchangeImpl> exchange_;  // the one that is being answered
   std::string received_;                    // not parsed yet

@@ -30,7 +30,7 @@ class Exchange {
   // disconnected.
   virtual void begin(HttpResponse head) = 0;
   virtual void write(std::string data) = 0;
-  virtual void end() = 0;
+  virtual void end(std::string last_data) = 0;
 };
 
 using ExchangeHandler = std::function<void(std::shared_ptr<Exchange>)>;

@@ -1,21 +1,16 @@
 #include "server/http/http_server.h"
 
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/ssl.hpp>
-#include <boost/asio/strand.hpp>
-#include <list>
-#include <mutex>
-#include <thread>
+#include <optional>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -27,16 +22,25 @@ namespace {
 
 namespace asio = boost::asio;
 using Protocol = asio::generic::stream_protocol;
-using Socket = Protocol::socket;
+using Executor = asio::io_context::executor_type;  // not type-erased: each operation copies it
+using Socket = asio::basic_stream_socket<Protocol, Executor>;
+using Acceptor = asio::basic_socket_acceptor<Protocol, Executor>;
 using Error = boost::system::error_code;
 
 class PlainTransport final : public Transport {
  public:
-  explicit PlainTransport(Socket socket) : socket_(std::move(socket)) {}
-  asio::any_io_executor executor() override { return socket_.get_executor(); }
+  explicit PlainTransport(Socket socket) : socket_(std::move(socket)) {
+    Error ignored;
+    socket_.non_blocking(true, ignored);
+  }
   void handshake(Handler handler) override { handler({}, 0); }
   void read_some(asio::mutable_buffer buffer, Handler handler) override {
     socket_.async_read_some(buffer, std::move(handler));
+  }
+  size_t write_now(asio::const_buffer buffer, Error& error) override {
+    const size_t count = socket_.write_some(buffer, error);
+    if (error == asio::error::would_block) error = {};
+    return count;
   }
   void write_some(asio::const_buffer buffer, Handler handler) override {
     socket_.async_write_some(buffer, std::move(handler));
@@ -57,7 +61,6 @@ class PlainTransport final : public Transport {
 class TlsTransport final : public Transport {
  public:
   TlsTransport(Socket socket, asio::ssl::context& context) : stream_(std::move(socket), context) {}
-  asio::any_io_executor executor() override { return stream_.get_executor(); }
   void handshake(Handler handler) override {
     stream_.async_handshake(asio::ssl::stream_base::server,
                             [handler = std::move(handler)](Error error) { handler(error, 0); });
@@ -65,6 +68,7 @@ class TlsTransport final : public Transport {
   void read_some(asio::mutable_buffer buffer, Handler handler) override {
     stream_.async_read_some(buffer, std::move(handler));
   }
+  size_t write_now(asio::const_buffer, Error&) override { return 0; }
   void write_some(asio::const_buffer buffer, Handler handler) override {
     stream_.async_write_some(buffer, std::move(handler));
   }
@@ -88,6 +92,11 @@ class AsioServer final : public HttpServer {
   AsioServer(const HttpServerOptions& options, ExchangeHandler handler) {
     context_.options = options;
     context_.handler = std::move(handler);
+    for (int i = 0; i < std::max(1, options.num_threads); ++i) {
+      loops_.push_back(std::make_unique<IoLoop>());
+    }
+    acceptor_.emplace(loops_[0]->context());
+    retry_.emplace(loops_[0]->context());
   }
   ~AsioServer() override { stop(); }
 
@@ -103,21 +112,20 @@ class AsioServer final : public HttpServer {
   Status bind_uds();
   Status bind_to(const Protocol::endpoint& endpoint, const std::string& name);
   Status load_certificate();
-  void run();
   void accept();
-  void accepted(Socket socket);
+  void accepted(Socket socket, IoLoop& loop);
   template <typename Fn>
   void close_acceptor_and(Fn fn);
 
-  ConnectionContext context_;  // before io_, whose handlers own connections
-  asio::io_context io_;
-  asio::basic_socket_acceptor<Protocol> acceptor_{asio::make_strand(io_)};
-  asio::steady_timer retry_{acceptor_.get_executor()};
+  ConnectionContext context_;  // before the loops, whose handlers own connections
   std::unique_ptr<asio::ssl::context> tls_;
+  std::vector<std::unique_ptr<IoLoop>> loops_;  // connections take turns; the first also accepts
+  std::optional<Acceptor> acceptor_;
+  std::optional<asio::steady_timer> retry_;
+  size_t num_accepted_ = 0;
   std::string address_;
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;  // guards connections_
-  std::list<std::weak_ptr<Connection>> connections_;
+  std::vector<std::weak_ptr<Connection>> connections_;  // of the first loop
+  size_t num_swept_ = 0;  // of connections_, those there after the last sweep
 };
 
 Status AsioServer::bind() {
@@ -129,11 +137,11 @@ Status AsioServer::bind() {
 
 Status AsioServer::bind_to(const Protocol::endpoint& endpoint, const std::string& name) {
   Error error;
-  acceptor_.open(endpoint.protocol(), error);
+  acceptor_->open(endpoint.protocol(), error);
   if (!error && context_.options.uds.empty()) {
-    acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    acceptor_->set_option(asio::socket_base::reuse_address(true), error);
   }
-  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_->bind(endpoint, error);
   if (error) return unavailable(format("cannot listen on {}: {}", name, error.message()));
   return {};
 }
@@ -141,7 +149,7 @@ Status AsioServer::bind_to(const Protocol::endpoint& endpoint, const std::string
 Status AsioServer::bind_tcp() {
   const HttpServerOptions& options = context_.options;
   const std::string host = options.host.empty() ? "0.0.0.0" : options.host;
-  asio::ip::tcp::resolver resolver(io_);
+  asio::ip::tcp::resolver resolver(loops_[0]->context());
   Error error;
   const auto found = resolver.resolve(
       host, format("{}", options.port),
@@ -152,7 +160,7 @@ Status AsioServer::bind_tcp() {
   const asio::ip::tcp::endpoint wanted = found.begin()->endpoint();
   OCTAVO_TRY(bind_to(wanted, format("{} port {}", host, options.port)));
   asio::ip::tcp::endpoint bound;
-  const auto actual = acceptor_.local_endpoint(error);
+  const auto actual = acceptor_->local_endpoint(error);
   bound.resize(std::min(actual.size(), bound.capacity()));
   std::copy_n(static_cast<const char*>(static_cast<const void*>(actual.data())), bound.size(),
               static_cast<char*>(static_cast<void*>(bound.data())));
@@ -207,46 +215,31 @@ Status AsioServer::load_certificate() {
 
 Status AsioServer::start() {
   Error error;
-  acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  acceptor_->listen(asio::socket_base::max_listen_connections, error);
   if (error) return unavailable(format("cannot listen on {}: {}", address_, error.message()));
   accept();
-  for (int i = 0; i < std::max(1, context_.options.num_threads); ++i) {
-    threads_.emplace_back([this] { run(); });
-  }
+  for (const auto& loop : loops_) loop->start();
   return {};
 }
 
-// A handler that ran out of memory costs its request, not the server.
-void AsioServer::run() {
-  pthread_setname_np(pthread_self(), "octavo-http-io");
-  while (!io_.stopped()) {
-    try {
-      io_.run();
-    } catch (const std::exception& error) {
-      log_warning("an I/O handler failed: {}", error.what());
-    }
-  }
-}
-
 void AsioServer::accept() {
-  acceptor_.async_accept(asio::any_io_executor(asio::make_strand(io_)),
-                         [this](Error error, Socket socket) {
-                           if (!acceptor_.is_open()) return;
-                           if (!error) {
-                             accepted(std::move(socket));
-                             return accept();
-                           }
-                           // Most likely no file descriptor is left: connections that end give
-                           // some back.
-                           log_warning("cannot accept a connection: {}", error.message());
-                           retry_.expires_after(std::chrono::milliseconds(100));
-                           retry_.async_wait([this](Error stopped) {
-                             if (!stopped && acceptor_.is_open()) accept();
-                           });
-                         });
+  IoLoop& loop = *loops_[num_accepted_++ % loops_.size()];
+  acceptor_->async_accept(loop.context(), [this, &loop](Error error, Socket socket) {
+    if (!acceptor_->is_open()) return;
+    if (!error) {
+      accepted(std::move(socket), loop);
+      return accept();
+    }
+    // Most likely no file descriptor is left: connections that end give some back.
+    log_warning("cannot accept a connection: {}", error.message());
+    retry_->expires_after(std::chrono::milliseconds(100));
+    retry_->async_wait([this](Error stopped) {
+      if (!stopped && acceptor_->is_open()) accept();
+    });
+  });
 }
 
-void AsioServer::accepted(Socket socket) {
+void AsioServer::accepted(Socket socket, IoLoop& loop) {
   if (context_.num_connections >= context_.options.max_connections) {
     log_warning("a connection is refused: there are {} already", context_.num_connections.load());
     return;  // closes it
@@ -259,23 +252,22 @@ void AsioServer::accepted(Socket socket) {
   } else {
     transport = std::make_unique<PlainTransport>(std::move(socket));
   }
-  const auto connection = std::make_shared<Connection>(std::move(transport), context_);
-  {
-    const std::lock_guard lock(mutex_);
+  const auto connection = std::make_shared<Connection>(std::move(transport), loop, context_);
+  if (connections_.size() >= 2 * num_swept_ + 16) {  // seldom: it looks at all of them
     std::erase_if(connections_, [](const auto& entry) { return entry.expired(); });
-    connections_.push_back(connection);
+    num_swept_ = connections_.size();
   }
+  connections_.push_back(connection);
   connection->start();
 }
 
-// On the acceptor's strand, so that no connection comes in between.
+// On the acceptor's loop, so that no connection comes in between.
 template <typename Fn>
 void AsioServer::close_acceptor_and(Fn fn) {
-  asio::post(acceptor_.get_executor(), [this, fn] {
+  loops_[0]->post([this, fn] {
     Error ignored;
-    acceptor_.close(ignored);
-    retry_.cancel();
-    const std::lock_guard lock(mutex_);
+    acceptor_->close(ignored);
+    retry_->cancel();
     for (const auto& entry : connections_) {
       if (const auto connection = entry.lock()) fn(*connection);
     }
@@ -289,9 +281,7 @@ void AsioServer::drain() {
 
 void AsioServer::stop() {
   close_acceptor_and([](Connection& connection) { connection.close_soon(); });
-  // The threads end once no connection has anything left to wait for.
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  for (const auto& loop : loops_) loop->join();
   if (!context_.options.uds.empty() && !address_.empty()) {
     ::unlink(context_.options.uds.c_str());
     address_.clear();

@@ -60,6 +60,20 @@ Json AnswerContext::stop_reason(const CompletionOutput& answer) const {
   return nullptr;
 }
 
+JsonObject AnswerContext::head(const char* object) const {
+  return {{"id", id},
+          {"object", object},
+          {"created", created},
+          {"model", model},
+          {"system_fingerprint", nullptr}};
+}
+
+std::string AnswerContext::chunk_begin(const char* object) const {
+  std::string text = "data: " + dump_json(head(object));
+  text.pop_back();  // the object goes on
+  return text + ",\"choices\":[";
+}
+
 bool AnswerContext::has_news(const CompletionOutput& answer) const {
   return !answer.text.empty() || answer.finish_reason || logprobs || return_token_ids ||
          continuous_usage_stats;

@@ -38,6 +38,11 @@ struct AnswerContext {
   // The stop string, the stop token that the request named, or null.
   Json stop_reason(const CompletionOutput& answer) const;
 
+  // What a whole response and each chunk of a stream begin with.
+  JsonObject head(const char* object) const;
+  // The text of a chunk up to its choices: all chunks of a stream share it.
+  std::string chunk_begin(const char* object) const;
+
   // Whether a streamed piece of an answer says anything: a token may have no text yet.
   bool has_news(const CompletionOutput& answer) const;
 

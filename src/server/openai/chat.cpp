@@ -24,6 +24,7 @@ class ChatFormat final : public OutputFormat {
  public:
   ChatFormat(AnswerContext context, ChatRequest& request)
       : context_(std::move(context)),
+        chunk_begin_(context_.chunk_begin("chat.completion.chunk")),
         role_(std::move(request.role)),
         prefix_(std::move(request.prefix)),
         prompt_token_ids_(std::move(request.prompt.token_ids)),
@@ -50,7 +51,7 @@ class ChatFormat final : public OutputFormat {
       if (context_.return_token_ids) choice["token_ids"] = to_json(answer.token_ids);
       choices.push_back(std::move(choice));
     }
-    JsonObject body = head("chat.completion");
+    JsonObject body = context_.head("chat.completion");
     body["choices"] = std::move(choices);
     body["usage"] = usage_json(outputs[0].usage, context_.config);
     body["prompt_logprobs"] = wants_prompt_logprobs_
@@ -72,16 +73,14 @@ class ChatFormat final : public OutputFormat {
                         {"finish_reason", context_.finish_reason(answer)}};
       if (answer.finish_reason) choice["stop_reason"] = context_.stop_reason(answer);
       if (context_.return_token_ids) choice["token_ids"] = to_json(answer.token_ids);
-      append_chunk(out, std::move(choice), output.usage);
+      append_chunk(out, choice, output.usage);
     }
   }
 
   void append_end(std::string& out, const Usage& usage) override {
     if (context_.include_usage) {
-      JsonObject chunk = head("chat.completion.chunk");
-      chunk["choices"] = JsonArray();
-      chunk["usage"] = usage_json(usage, context_.config);
-      append_sse(out, chunk);
+      out += chunk_begin_;
+      out += "],\"usage\":" + dump_json(usage_json(usage, context_.config)) + "}\n\n";
     }
     out += "data: [DONE]\n\n";
   }
@@ -92,24 +91,18 @@ class ChatFormat final : public OutputFormat {
   }
 
  private:
-  JsonObject head(const char* object) const {
-    JsonObject head{{"id", context_.id},
-                    {"object", object},
-                    {"created", context_.created},
-                    {"model", context_.model},
-                    {"system_fingerprint", nullptr}};
-    return head;
-  }
-
   Json logprobs(const CompletionOutput& answer) const {
     return context_.logprobs ? Json(context_.chat_logprobs(answer.logprobs)) : Json();
   }
 
-  void append_chunk(std::string& out, JsonObject choice, const Usage& usage) const {
-    JsonObject chunk = head("chat.completion.chunk");
-    chunk["choices"] = JsonArray{std::move(choice)};
-    if (context_.continuous_usage_stats) chunk["usage"] = usage_json(usage, context_.config);
-    append_sse(out, chunk);
+  void append_chunk(std::string& out, const JsonObject& choice, const Usage& usage) const {
+    out += chunk_begin_;
+    out += dump_json(choice);
+    out += ']';
+    if (context_.continuous_usage_stats) {
+      out += ",\"usage\":" + dump_json(usage_json(usage, context_.config));
+    }
+    out += "}\n\n";
   }
 
   // The role, before anything else of an answer.
@@ -123,10 +116,11 @@ class ChatFormat final : public OutputFormat {
     if (context_.return_token_ids) choice["prompt_token_ids"] = to_json(prompt_token_ids_);
     Usage before = usage;
     before.completion_tokens = 0;
-    append_chunk(out, std::move(choice), before);
+    append_chunk(out, choice, before);
   }
 
   const AnswerContext context_;
+  const std::string chunk_begin_;
   const std::string role_;
   const std::string prefix_;
   const std::vector<TokenId> prompt_token_ids_;

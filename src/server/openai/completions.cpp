@@ -27,6 +27,7 @@ class CompletionsFormat final : public OutputFormat {
  public:
   CompletionsFormat(AnswerContext context, CompletionsRequest& request)
       : context_(std::move(context)),
+        chunk_begin_(context_.chunk_begin("text_completion")),
         prompts_(std::move(request.prompts)),
         echo_(request.echo),
         prompt_logprobs_(request.prompt_logprobs),
@@ -49,7 +50,7 @@ class CompletionsFormat final : public OutputFormat {
         choices.push_back(std::move(choice));
       }
     }
-    JsonObject body = head();
+    JsonObject body = context_.head("text_completion");
     body["choices"] = std::move(choices);
     body["usage"] = usage_json(counted(total_usage(outputs)), context_.config);
     return dump_json(body);
@@ -60,27 +61,20 @@ class CompletionsFormat final : public OutputFormat {
     if (!output.prompt_logprobs.empty()) prompt_logprobs_seen_[prompt_idx] = output.prompt_logprobs;
     for (const CompletionOutput& answer : output.outputs) {
       if (!context_.has_news(answer)) continue;
-      JsonObject chunk = head();
-      chunk["choices"] = JsonArray{make_choice(prompt_idx, answer)};
-      chunk["usage"] = nullptr;
-      if (context_.continuous_usage_stats) {
-        Usage sum;
-        for (const Usage& usage : usage_) {
-          sum.prompt_tokens += usage.prompt_tokens;
-          sum.completion_tokens += usage.completion_tokens;
-        }
-        chunk["usage"] = usage_json(counted(sum), context_.config);
-      }
-      append_sse(out, chunk);
+      out += chunk_begin_;
+      out += dump_json(make_choice(prompt_idx, answer));
+      out += "],\"usage\":";
+      out += context_.continuous_usage_stats
+                 ? dump_json(usage_json(usage_so_far(), context_.config))
+                 : "null";
+      out += "}\n\n";
     }
   }
 
   void append_end(std::string& out, const Usage& usage) override {
     if (context_.include_usage) {
-      JsonObject chunk = head();
-      chunk["choices"] = JsonArray();
-      chunk["usage"] = usage_json(counted(usage), context_.config);
-      append_sse(out, chunk);
+      out += chunk_begin_;
+      out += "],\"usage\":" + dump_json(usage_json(counted(usage), context_.config)) + "}\n\n";
     }
     out += "data: [DONE]\n\n";
   }
@@ -91,18 +85,19 @@ class CompletionsFormat final : public OutputFormat {
   }
 
  private:
-  JsonObject head() const {
-    return {{"id", context_.id},
-            {"object", "text_completion"},
-            {"created", context_.created},
-            {"model", context_.model},
-            {"system_fingerprint", nullptr}};
-  }
-
   // The token that max_tokens 0 made the engine compute is nobody's.
   Usage counted(Usage usage) const {
     if (prompt_only_) usage.completion_tokens = 0;
     return usage;
+  }
+
+  Usage usage_so_far() const {
+    Usage sum;
+    for (const Usage& usage : usage_) {
+      sum.prompt_tokens += usage.prompt_tokens;
+      sum.completion_tokens += usage.completion_tokens;
+    }
+    return counted(sum);
   }
 
   JsonObject make_choice(size_t prompt_idx, const CompletionOutput& answer) {
@@ -135,6 +130,7 @@ class CompletionsFormat final : public OutputFormat {
   }
 
   const AnswerContext context_;
+  const std::string chunk_begin_;
   const std::vector<Prompt> prompts_;
   const bool echo_;
   const bool prompt_logprobs_;

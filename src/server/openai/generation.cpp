@@ -41,7 +41,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void take_event(size_t prompt_idx, RequestOutput output, double time);
   void observe(size_t prompt_idx, const RequestOutput& output, double time);
   void begin_stream();
-  void finish();
+  void finish(std::string last_text);
   void fail(const Status& status);
   void cancel();
 
@@ -100,6 +100,7 @@ void Generation::begin_stream() {
   HttpResponse head;
   head.headers.emplace_back("Content-Type", job_.format->stream_content_type());
   head.headers.emplace_back("Cache-Control", "no-cache");
+  head.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold events back
   if (app_.config().enable_request_id_headers) head.headers.emplace_back("X-Request-Id", job_.id);
   exchange_->begin(std::move(head));
 }
@@ -120,15 +121,16 @@ void Generation::take_event(size_t prompt_idx, RequestOutput output, double time
   if (!output.status.ok() && output.status.code() != StatusCode::kCancelled) {
     return fail(output.status);
   }
+  std::string text;  // that it adds to a stream
   if (job_.stream) {
     begin_stream();
-    std::string text;
     job_.format->append_event(text, prompt_idx, output);
-    if (!text.empty()) exchange_->write(std::move(text));
   }
-  if (!output.finished) return;
-  outputs_[prompt_idx] = std::move(output);
-  if (++num_finished_ == outputs_.size()) finish();
+  if (output.finished) {
+    outputs_[prompt_idx] = std::move(output);
+    if (++num_finished_ == outputs_.size()) return finish(std::move(text));
+  }
+  if (!text.empty()) exchange_->write(std::move(text));
 }
 
 void Generation::observe(size_t prompt_idx, const RequestOutput& output, double time) {
@@ -167,15 +169,12 @@ void Generation::observe(size_t prompt_idx, const RequestOutput& output, double 
   app_.metrics().observe_finished(finished);
 }
 
-void Generation::finish() {
+void Generation::finish(std::string last_text) {
   ended_ = true;
   app_.remove_running(ids_);
   if (job_.stream) {
-    std::string text;
-    job_.format->append_end(text, total_usage(outputs_));
-    if (!text.empty()) exchange_->write(std::move(text));
-    exchange_->end();
-    return;
+    job_.format->append_end(last_text, total_usage(outputs_));
+    return exchange_->end(std::move(last_text));
   }
   HttpResponse response;
   response.headers.emplace_back("Content-Type", job_.format->whole_content_type());
@@ -194,8 +193,7 @@ void Generation::fail(const Status& status) {
   if (!begun_) return exchange_->send(error_response(status));
   std::string text;
   job_.format->append_error(text, status);
-  exchange_->write(std::move(text));
-  exchange_->end();
+  exchange_->end(std::move(text));
 }
 
 void Generation::cancel() {

@@ -36,7 +36,7 @@ TEST(Select, TheForcedSetIsWhatRuns) {
     EXPECT_EQ(backend->kernels, cpu::isa_name(set));
     // Every pointer is that of a row which the set includes, and of the widest such row.
     const std::vector<ChosenKernel> kernels = chosen_kernels(backend->ops);
-    EXPECT_EQ(kernels.size(), 13u + 26u);  // ops, and weight types of linear
+    EXPECT_EQ(kernels.size(), 16u + 26u);  // ops and composites, and weight types of linear
     for (const ChosenKernel& c : kernels) {
       EXPECT_LE(c.kernel->isa, set) << c.what;
       for (const cpu::Kernel& row : cpu::kernel_table()) {
@@ -101,9 +101,14 @@ TEST(Select, Arithmetic) {
   EXPECT_EQ(exact->arithmetic, Arithmetic::kFloat32);
   EXPECT_NE(chosen(*exact, "linear q8_0 float32"), nullptr);
   EXPECT_NE(chosen(*exact, "linear bfloat16 float32"), nullptr);
+  EXPECT_EQ(chosen(*exact, "attention")->arithmetic, Arithmetic::kFloat32);
   const Result<Backend> half = open_cpu(Arithmetic::kBFloat16, "");
   EXPECT_NE(chosen(*half, "linear q4_0 bfloat16"), nullptr);
   EXPECT_NE(chosen(*half, "linear float32 bfloat16"), nullptr);
+  for (const Result<Backend>* backend : {&automatic, &half}) {
+    EXPECT_EQ(chosen(**backend, "attention")->arithmetic,
+              bf16 ? Arithmetic::kBFloat16 : Arithmetic::kFloat32);
+  }
 }
 
 TEST(Registry, NamesAndArithmeticsThatDoNotExist) {

@@ -32,18 +32,31 @@ TEST(ThreadPool, CoversEveryIndexOnceInContiguousParts) {
 
 TEST(ThreadPool, OthersDoTheWorkOfAThreadThatIsHeldUp) {
   ThreadPool pool(3);
-  std::atomic<int> held{0};
-  std::atomic<int> others{0};
-  std::atomic<bool> rest_is_done{false};
-  pool.parallel_for(12, 1, [&](int64_t, int64_t, int) {
-    if (held.fetch_add(1) == 0) {
-      // The first call ends only when all others have: no thread has a share that waits for it.
-      while (!rest_is_done.load()) std::this_thread::yield();
-    } else if (others.fetch_add(1) == 10) {
-      rest_is_done.store(true);
-    }
+  std::atomic<int64_t> done{0};
+  pool.parallel_for(12, 1, [&](int64_t begin, int64_t end, int) {
+    // The first part ends only when all others have: no thread has a share that waits for it.
+    while (begin == 0 && done.load() < 12 - end) std::this_thread::yield();
+    done.fetch_add(end - begin);
   });
-  EXPECT_EQ(others.load(), 11);
+  EXPECT_EQ(done.load(), 12);
+}
+
+TEST(ThreadPool, PartsBecomeSmaller) {
+  ThreadPool pool(2);
+  for (const int64_t n : {30, 1536, 4000}) {
+    std::vector<int64_t> ends(n, 0);
+    pool.parallel_for(n, 1, [&](int64_t begin, int64_t end, int) { ends[begin] = end; });
+    int64_t last = n;
+    int64_t parts = 0;
+    for (int64_t begin = 0; begin < n; begin = ends[begin], ++parts) {
+      const int64_t size = ends[begin] - begin;
+      ASSERT_GT(size, 0);
+      ASSERT_LE(size, last);
+      last = size;
+    }
+    EXPECT_LE(parts, 32);
+    EXPECT_EQ(last, 1) << n;
+  }
 }
 
 TEST(ThreadPool, AThreadIsInOneCallAtATime) {

@@ -186,6 +186,34 @@ TEST(EngineCore, NanInARowFailsItsRequestOnly) {
   EXPECT_TRUE(world.last_event_of(3).status.ok());
 }
 
+TEST(EngineCore, TheNumberOfThreadsChangesNoToken) {
+  std::vector<std::vector<TokenId>> expected;
+  for (const int num_threads : {0, 1, 2, 5}) {
+    World world;
+    if (num_threads > 0) world.executor.threads = std::make_unique<ThreadPool>(num_threads);
+    for (RequestId id = 0; id < 4; ++id) {
+      EngineRequest request = request_of(5, 12);
+      request.n = 2;
+      request.sampling.temperature = 2;
+      request.sampling.seed = 77 + id;
+      request.sampling.frequency_penalty = 0.5f;
+      request.sampling.logprobs = 2;
+      ASSERT_TRUE(world.add(id, std::move(request)).ok());
+    }
+    world.run();
+    std::vector<std::vector<TokenId>> answers;
+    for (RequestId id = 0; id < 4; ++id) {
+      for (const CompletionOutput& output : world.last_event_of(id).outputs) {
+        EXPECT_EQ(output.logprobs.size(), output.token_ids.size());
+        answers.push_back(output.token_ids);
+      }
+    }
+    if (expected.empty()) expected = answers;
+    EXPECT_EQ(answers, expected) << num_threads << " threads";
+  }
+  EXPECT_NE(expected[0], expected[1]);
+}
+
 TEST(EngineCore, ASinkThatThrowsHarmsNobody) {
   World world;
   auto active = world.core->prepare(1, request_of(4, 4, OutputKind::kDelta),

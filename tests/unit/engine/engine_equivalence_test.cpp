@@ -25,7 +25,7 @@ constexpr int64_t kSchedules = 200;
 constexpr int64_t kSchedules = 2000;
 #endif
 
-TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {
+void run_schedules(const char* kv_cache_dtype, int64_t num_schedules) {
   testing::TinyLlama spec;
   spec.hidden_size = 32;
   spec.intermediate_size = 32;
@@ -34,9 +34,18 @@ TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {
   testing::ScheduleOptions options;
   options.model_path = testing::temp_path("model.gguf");
   testing::write_tiny_llama(options.model_path, spec);
-  options.num_schedules = number_of("OCTAVO_TEST_SCHEDULES", kSchedules);
+  options.kv_cache_dtype = kv_cache_dtype;
+  options.num_schedules = number_of("OCTAVO_TEST_SCHEDULES", num_schedules);
   options.first_seed = static_cast<uint64_t>(number_of("OCTAVO_TEST_SEED", 1));
   testing::run_random_schedules(options);
+}
+
+TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {
+  run_schedules("auto", kSchedules);
+}
+
+TEST(EngineEquivalence, RandomSchedulesChangeNoBitOfAnInt8Cache) {
+  run_schedules("int8", kSchedules / 4);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -18,6 +19,9 @@ class FakeExecutor : public Executor {
   std::function<Status(int64_t step, const Plan& plan)> on_step;
   // Called after each step with the logits.
   std::function<void(int64_t step, std::vector<float>& logits)> on_logits;
+
+  // For pool().
+  std::unique_ptr<ThreadPool> threads;
 
   TokenId next_token(const Sequence& sequence, int64_t position) const {
     return static_cast<TokenId>((7 * sequence.token_ids[position] + 3 * position + 1) %
@@ -42,6 +46,8 @@ class FakeExecutor : public Executor {
     return StepOutput{ops::Mat(logits_.data(), DType::kF32, plan_->num_logit_rows, vocab_size_),
                       hidden()};
   }
+
+  ThreadPool* pool() override { return threads.get(); }
 
  private:
   // A row of a position is the token there, and the position.

@@ -110,6 +110,8 @@ TEST(LocalModel, MemoryIsMeasuredAsItIsLoaded) {
   EXPECT_EQ(measure_memory(path, options).value().kv_bytes_per_token, 2 * 2 * 2 * 16 * 4);
   options.kv_cache_dtype = "bfloat16";
   EXPECT_EQ(measure_memory(path, options).value().kv_bytes_per_token, 2 * 2 * 2 * 16 * 2);
+  options.kv_cache_dtype = "int8";  // and a scale for each head
+  EXPECT_EQ(measure_memory(path, options).value().kv_bytes_per_token, 2 * 2 * 2 * (16 + 4));
   EXPECT_GT(needs.workspace_bytes, 512 * (2 * 64 + 2 * 96) * 4);  // x, gate and up at the least
 
   TinyLlama broken;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -67,6 +68,24 @@ TEST(DecodeRow, Q8) {
   for (int j = 0; j < 32; ++j) block.qs[j] = static_cast<int8_t>(j * 8 - 128);
   const std::vector<float> values = decode(DType::kQ8_0, block);
   for (int j = 0; j < 32; ++j) EXPECT_EQ(values[j], 0.5f * (j * 8 - 128));
+}
+
+// 2^-127 is the least scale of the OCP microscaling formats, 2^127 the largest, 255 is none.
+TEST(DecodeRow, MXFP4) {
+  BlockMXFP4 block = {};
+  for (int j = 0; j < 16; ++j) block.qs[j] = static_cast<uint8_t>(j | (15 - j) << 4);
+  constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (const int e : {0, 1, 2, 127, 200, 254}) {
+    block.e = static_cast<uint8_t>(e);
+    const std::vector<float> values = decode(DType::kMXFP4, block);
+    for (int j = 0; j < 16; ++j) {
+      const double number = (j < 8 ? 1 : -1) * kNumbers[j % 8] * std::pow(2.0, e - 127);
+      EXPECT_EQ(values[j], static_cast<float>(number)) << e << ": " << j;
+      EXPECT_EQ(values[31 - j], static_cast<float>(number)) << e << ": " << j;
+    }
+  }
+  block.e = 255;
+  for (const float value : decode(DType::kMXFP4, block)) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST(DecodeRow, PlainTypes) {

@@ -35,7 +35,8 @@ TEST(HfTokenizer, SaysWhatIsWrongWithTheModel) {
       {{"model"}, "", kLoss, "'model' is missing"},
       {{"model"}, "7", kLoss, "'model.vocab' is missing"},
       {{"model", "type"}, "", kLoss, "'type' is missing"},
-      {{"model", "type"}, R"("WordPiece")", kCannot, "'WordPiece'"},
+      {{"model", "type"}, R"("WordLevel")", kCannot, "'WordLevel'"},
+      {{"model", "type"}, R"("WordPiece")", kCannot, "'WordPiece' with the pre-tokenizer"},
       {{"model", "vocab"}, "", kLoss, "'model.vocab' is missing"},
       {{"model", "vocab"}, "5", kLoss, "'model.vocab' must be an object or an array"},
       {{"model", "vocab"}, "[]", kLoss, "'model.vocab' is empty"},
@@ -83,13 +84,23 @@ TEST(HfTokenizer, SaysWhatIsWrongAroundTheModel) {
       {{"added_tokens", "1", "id"}, "900000", kLoss, "'<|end|>' has the id 900000"},
       {{"added_tokens", "1", "content"}, "", kLoss, "'added_tokens'[1]: 'content'"},
       {{"added_tokens", "1", "rstrip"}, "1", kLoss, "'added_tokens'[1]: 'rstrip' must be"},
-      {{"normalizer", "type"}, R"("BertNormalizer")", kCannot, "'normalizer': 'BertNormalizer'"},
+      {{"normalizer", "type"}, R"("Nmt")", kCannot, "'normalizer': 'Nmt'"},
+      {{"normalizer", "type"}, R"("BertNormalizer")", kLoss, "'lowercase' is missing"},
+      {{"normalizer"},
+       R"({"type": "BertNormalizer", "lowercase": true, "clean_text": 1})",
+       kLoss,
+       "'clean_text' must be"},
+      {{"normalizer"},
+       R"({"type": "BertNormalizer", "lowercase": true, "clean_text": true,
+           "handle_chinese_chars": true, "strip_accents": "no"})",
+       kLoss,
+       "'strip_accents' must be"},
       {{"normalizer", "type"}, R"("Precompiled")", kLoss, "'precompiled_charsmap' is missing"},
       {{"normalizer"}, R"({"type": "Replace", "content": ""})", kLoss, "'pattern' is missing"},
       {{"normalizer"}, R"({"type": "Strip", "strip_left": true})", kLoss, "'strip_right'"},
       {{"normalizer"}, R"({"type": "Sequence"})", kLoss, "'normalizers' is missing"},
       {{"normalizer"}, R"({"type": "Prepend"})", kLoss, "'prepend' is missing"},
-      {{"pre_tokenizer", "type"}, R"("BertPreTokenizer")", kCannot, "'BertPreTokenizer'"},
+      {{"pre_tokenizer", "type"}, R"("UnicodeScripts")", kCannot, "'UnicodeScripts'"},
       {{"pre_tokenizer", split}, "", kLoss, "'pretokenizers' is missing"},
       {{"pre_tokenizer", split, "0"},
        R"({"type": "Metaspace", "replacement": "_"})",
@@ -102,13 +113,20 @@ TEST(HfTokenizer, SaysWhatIsWrongAroundTheModel) {
       {{"pre_tokenizer", split, "0", "pattern"}, R"({"String": ""})", kLoss, "'String' is empty"},
       {{"pre_tokenizer", split, "0", "pattern", "Regex"}, R"("a(b")", kLoss, "'a(b'"},
       {{"pre_tokenizer", split, "0", "pattern", "Regex"}, R"("[a&&b]")", kCannot, "'&&'"},
-      {{"post_processor", "type"}, R"("BertProcessing")", kCannot, "'BertProcessing'"},
+      {{"post_processor", "type"}, R"("Pairs")", kCannot, "'post_processor': 'Pairs'"},
+      {{"post_processor", "type"}, R"("BertProcessing")", kLoss, "'cls' is missing"},
+      {{"post_processor"}, R"({"type": "BertProcessing", "cls": ["a"]})", kLoss, "'cls' is no"},
+      {{"post_processor"},
+       R"({"type": "RobertaProcessing", "cls": ["a", 0], "sep": ["b", 9]})",
+       kLoss,
+       "'sep' is no token"},
       {{"post_processor", "single"}, "", kLoss, "'single' is missing"},
       {{"post_processor", "single"}, "[]", kLoss, "0 texts"},
       {{"post_processor", "single", "0"}, "7", kLoss, "neither 'SpecialToken' nor 'Sequence'"},
       {{"post_processor", "special_tokens"}, "", kLoss, "'special_tokens' lacks '<s>'"},
       {{"post_processor", "special_tokens", "<s>", "ids"}, "[9]", kLoss, "'ids' of '<s>'"},
-      {{"decoder", "type"}, R"("WordPiece")", kCannot, "'decoder': 'WordPiece'"},
+      {{"decoder", "type"}, R"("CTC")", kCannot, "'decoder': 'CTC'"},
+      {{"decoder", "type"}, R"("WordPiece")", kLoss, "'prefix' is missing"},
   };
   for (const BadCase& bad : cases) expect_refused(bad);
 }
@@ -169,6 +187,32 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
   Json base = small_file();
   base.as_object()["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}};
   base.as_object()["decoder"] = base.at("pre_tokenizer");
+  ASSERT_TRUE(load(base).ok());
+  for (const BadCase& bad : cases) expect_refused(bad, base);
+}
+
+TEST(HfTokenizer, SaysWhatIsWrongWithWordPieces) {
+  const BadCase cases[] = {
+      {{"model", "type"}, R"("WordPiece")", kLoss, "'continuing_subword_prefix' is missing"},
+      {{"model"},
+       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
+           "max_input_chars_per_word": 0})",
+       kLoss,
+       "'max_input_chars_per_word' is 0"},
+      {{"model"},
+       R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
+           "max_input_chars_per_word": 9})",
+       kLoss,
+       "'unk_token' is missing"},
+      {{"decoder"},
+       R"({"type": "Sequence", "decoders": [{"type": "WordPiece", "prefix": "#",
+           "cleanup": true}, {"type": "ByteFallback"}]})",
+       kCannot,
+       "'WordPiece' beside"},
+  };
+  Json base = small_file();
+  base.as_object()["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  base.as_object()["decoder"] = nullptr;
   ASSERT_TRUE(load(base).ok());
   for (const BadCase& bad : cases) expect_refused(bad, base);
 }

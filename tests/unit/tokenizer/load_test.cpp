@@ -216,7 +216,7 @@ TEST(Load, SaysWhatIsWrong) {
   const BadCase cases[] = {
       {"tokenizer.ggml.model", nullptr, loss, "'tokenizer.ggml.model' is missing"},
       {"tokenizer.ggml.model", 1, loss, "must be a string"},
-      {"tokenizer.ggml.model", "bert", StatusCode::kUnsupported, "'bert'"},
+      {"tokenizer.ggml.model", "rwkv", StatusCode::kUnsupported, "'rwkv'"},
       {"tokenizer.ggml.pre", "klingon", StatusCode::kUnsupported, "'klingon'"},
       {"tokenizer.ggml.pre", 3, loss, "must be a string"},
       {"tokenizer.ggml.tokens", nullptr, loss, "is missing"},
@@ -336,7 +336,9 @@ TEST(LoadGguf, NamedPreTokenizersAreThoseOfHuggingFace) {
       {"gpt-4o", "pre_split_o200k"},        {"llama4", "pre_split_o200k"},
       {"minimax-m2", "pre_split_o200k"},    {"tekken", "pre_split_tekken"},
       {"qwen35", "pre_split_qwen35"},       {"deepseek-v3", "pre_deepseek_v3"},
-      {"hunyuan-dense", "pre_deepseek_v3"},
+      {"hunyuan-dense", "pre_deepseek_v3"}, {"seed-coder", "pre_split_seed_coder"},
+      {"minicpm5", "pre_split_minicpm5"},   {"bloom", "pre_split_bloom"},
+      {"poro-chat", "pre_split_bloom"},     {"viking", "pre_split_viking"},
   };
   const JsonArray cases = read_test_array("tokenizer_json/cases.json");
   for (const auto& [pre, name] : rows) {

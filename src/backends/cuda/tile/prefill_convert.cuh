@@ -13,7 +13,7 @@ namespace octavo::backends::cuda {
 // Where chunk `chunk` of row `row` lies in a tile of `rows` rows.
 __device__ __forceinline__ uint32_t chunk_offset(int rows, int row, int chunk) {
   return static_cast<uint32_t>((chunk / 8 * rows + row) * kPanelRowBytes +
-                               ((chunk ^ row) % 8) * 16);
+                               ((chunk ^ row) & 7) * 16);
 }
 
 __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
@@ -52,13 +52,15 @@ __device__ __forceinline__ void convert_bf16_chunk(uint32_t address) {
 }
 
 // Sixteen E4M3 values to two chunks.
-__device__ __forceinline__ void convert_e4m3_chunk(uint32_t to_first, uint32_t to_second,
-                                                   uint32_t from) {
-  const uint4 x = load_shared_16(from);
+__device__ __forceinline__ void store_e4m3_chunk(uint32_t to_first, uint32_t to_second, uint4 x) {
   store_shared_16(to_first, {e4m3x2_to_f16x2(x.x), e4m3x2_to_f16x2(x.x >> 16), e4m3x2_to_f16x2(x.y),
                              e4m3x2_to_f16x2(x.y >> 16)});
   store_shared_16(to_second, {e4m3x2_to_f16x2(x.z), e4m3x2_to_f16x2(x.z >> 16),
                               e4m3x2_to_f16x2(x.w), e4m3x2_to_f16x2(x.w >> 16)});
+}
+__device__ __forceinline__ void convert_e4m3_chunk(uint32_t to_first, uint32_t to_second,
+                                                   uint32_t from) {
+  store_e4m3_chunk(to_first, to_second, load_shared_16(from));
 }
 
 }  // namespace octavo::backends::cuda

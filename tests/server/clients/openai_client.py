@@ -1,10 +1,4 @@
-#!/usr/bin/env python3
-"""The real `openai` package (pip install openai) against a running server: blocking, streaming and
-asynchronous. Not part of the tests, which need nothing from the network.
-
-    octavo serve smollm2 --port 8000
-    tests/server/check_openai_client.py http://127.0.0.1:8000/v1
-"""
+"""The `openai` package against a server: blocking, streaming and asynchronous."""
 
 import asyncio
 import sys
