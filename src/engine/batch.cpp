@@ -57,6 +57,10 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
   seq_lens_.push_back(static_cast<int32_t>(end));
   const size_t row = block_table_.size();
   block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
+  // GPU kernels read whole tiles, also of blocks before a window, whose values then do not count.
+  if (!device_.host_accessible()) {
+    std::replace(block_table_.begin() + static_cast<int64_t>(row), block_table_.end(), -1, 0);
+  }
   block_table_.resize(row + block_table_stride_, -1);
 }
 

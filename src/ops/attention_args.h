@@ -75,7 +75,8 @@ struct SequenceBatch {
 // V. q, out: [num_tokens, num_heads * head_dim]. Keys are reduced in tiles of 256 absolute
 // positions merged left to right, so that the result for a row depends on nothing else in the
 // batch. The row at position p sees the positions first_visible(p) .. p; keys and values before
-// those of all rows of a sequence are not read, nor are their entries of the block table.
+// those of all rows of a sequence are not read, nor are their entries of the block table; GPUs,
+// whose tiles they share, may read them, so that they must be numbers and in the cache.
 struct AttentionArgs {
   Mat out;
   Mat q;

@@ -87,7 +87,7 @@ class AttentionOps : public OpsTest, public ::testing::WithParamInterface<Implem
                  << ", window " << mask.window << ", chunk " << mask.chunk << ", softcap "
                  << mask.softcap);
     PagedBatch batch(rng_, DType::kBF16, heads, block_size, sequences);
-    batch.set_mask(mask);
+    batch.set_mask(mask, false);  // tiles begin before what is seen
     PaddedMat expected(batch.num_tokens(), batch.cols());
     const ops::AttentionArgs host = batch.args(expected, heads.num_heads);
     for (int64_t t = 0; t < host.q.rows; ++t) {

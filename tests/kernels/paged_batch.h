@@ -61,10 +61,11 @@ class PagedBatch {
         PaddedMat::random(rng, cu_seqlens_.back(), heads.num_heads * heads.head_dim));
   }
 
-  // Sets what rows see, and takes from the cache and the block table what no row of a sequence
-  // does.
-  void set_mask(const Mask& mask) {
+  // Sets what rows see, and, where it `poisons`, takes from the cache and the block table what no
+  // row of a sequence does.
+  void set_mask(const Mask& mask, bool poisons = true) {
     mask_ = mask;
+    if (!poisons) return;
     PaddedMat none(1, 1);
     const ops::AttentionArgs a = args(none, kv_.num_kv_heads);
     for (size_t s = 0; s < sequences_.size(); ++s) {
