@@ -106,8 +106,8 @@ Status ModelRunner::load_model(const formats::Checkpoint& checkpoint, const Load
   facts.block_size = static_cast<int>(limits_.block_size);
   attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
   backends::use_attention(backend_, attention_);
-  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress,
-                             mode);
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, pool_.get(),
+                             options.progress, mode);
   model_ = OCTAVO_TRY(model::build_decoder(
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 

@@ -196,7 +196,8 @@ TEST_F(LinearOps, PacksEveryType) {
     EXPECT_EQ(actual, expected) << dtype_traits(dtype).name;
   }
   const Tensor vector{"v", DType::kF32, {8}, nullptr, nullptr};
-  const auto refused = ops().pack_weight(ops(), *backend_.device, vector);
+  ops::PackContext context{*backend_.device, nullptr, nullptr};
+  const auto refused = ops().pack_weight(ops(), context, vector, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.status().message().find("'v'"), std::string::npos);
 }

@@ -112,7 +112,8 @@ class OpsTest : public ::testing::Test {
   // A weight in host memory as the device would have it.
   ops::Weight packed(const ops::Weight& host) const {
     const Tensor tensor{"weight", host.dtype, {host.rows, host.cols}, host.data, host.owner};
-    auto weight = ops().pack_weight(ops(), *backend_.device, tensor);
+    ops::PackContext context{*backend_.device, nullptr, nullptr};
+    auto weight = ops().pack_weight(ops(), context, tensor, {});
     EXPECT_TRUE(weight.ok()) << weight.status().message();
     return *weight;
   }
