@@ -39,7 +39,7 @@ void upload_decoded(ops::PackContext& context, const Tensor& tensor, SourceRows 
   std::vector<uint16_t> piece(static_cast<size_t>(rows_each * cols));
   for (int64_t first = 0; first < rows; first += rows_each) {
     const int64_t count = std::min(rows_each, rows - first);
-    const auto decode = [&](int64_t begin, int64_t end, int) {
+    auto decode = [&](int64_t begin, int64_t end, int) {
       decode_rows(tensor, source_rows, first + begin, first + end, piece.data() + begin * cols);
     };
     if (context.pool != nullptr) {
