@@ -157,9 +157,10 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
 
 Status BatchBuilder::reserve(int64_t size_bytes) {
   if (memory_.size_bytes >= size_bytes) return {};
+  if (!device_.host_accessible()) {
+    staging_ = OCTAVO_TRY(device_.allocate_pinned(2 * size_bytes, "batch metadata"));
+  }
   memory_ = OCTAVO_TRY(device_.allocate(2 * size_bytes, "batch metadata"));
-  if (device_.host_accessible()) return {};
-  staging_ = OCTAVO_TRY(device_.allocate_pinned(2 * size_bytes, "batch metadata"));
   return {};
 }
 
