@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/percentile.h"
 #include "base/thread_pool.h"
 #include "cli/args.h"
 #include "cli/commands.h"
@@ -17,12 +18,6 @@
 
 namespace octavo::cli {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Reads 256 MiB, more than the caches hold, with `threads` threads; the best of five passes in
 // bytes/s.
@@ -81,9 +76,9 @@ Result<JsonObject> measure(Model& model, const BenchArgs& bench) {
                     {"input_len", bench.input_len},
                     {"output_len", bench.output_len},
                     {"num_iters", bench.num_iters},
-                    {"prefill_tokens_per_s", median(prefill)}};
+                    {"prefill_tokens_per_s", percentile(prefill, 50)}};
   if (decode.empty()) return report;
-  const double tokens_per_s = median(decode);
+  const double tokens_per_s = percentile(decode, 50);
   // Weights are read once for all sequences of a step.
   const double bytes_per_s =
       tokens_per_s / static_cast<double>(bench.batch_size) * static_cast<double>(info.decode_bytes);

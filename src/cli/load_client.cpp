@@ -8,12 +8,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
+#include "cli/event_reader.h"
 #include "hub/http_streams.h"
 
 namespace octavo::cli {
 namespace {
 
-constexpr size_t kMaxErrorBytes = 1000;
 constexpr double kPollS = 0.5;
 
 std::string request_body(const LoadTarget& target, const LoadSample& sample) {
@@ -66,14 +66,11 @@ class LoadStream final : public hub::StreamSink {
 
   void on_bytes(std::string_view bytes) override {
     const double now = now_seconds();
-    pending_ += bytes;
-    size_t begin = 0;
-    for (size_t end = pending_.find('\n'); end != std::string::npos;
-         end = pending_.find('\n', begin)) {
-      take_line(std::string_view(pending_).substr(begin, end - begin), now);
-      begin = end + 1;
-    }
-    pending_.erase(0, begin);
+    const Status status = reader_.read(bytes, [&](std::string_view data) -> Status {
+      take_event(OCTAVO_TRY(parse_json(data, "an event")), now);
+      return {};
+    });
+    if (!status.ok()) fail(std::string(status.message()));
   }
 
   void on_end(int status, const std::string& failure) override {
@@ -82,8 +79,8 @@ class LoadStream final : public hub::StreamSink {
     if (!failure.empty()) {
       fail(failure);
     } else if (status != 200) {
-      fail(format("HTTP {}: {}", status, (unread_ + pending_).substr(0, kMaxErrorBytes)));
-    } else if (!done_) {
+      fail(format("HTTP {}: {}", status, reader_.other()));
+    } else if (!reader_.done()) {
       fail("the stream ended before [DONE]");
     } else if (num_pieces_ == 0) {
       fail("the answer has no text");
@@ -96,24 +93,6 @@ class LoadStream final : public hub::StreamSink {
  private:
   void fail(std::string error) {
     if (record_.error.empty()) record_.error = std::move(error);
-  }
-
-  void take_line(std::string_view line, double now) {
-    constexpr std::string_view kData = "data: ";
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.starts_with(kData)) {
-      if (unread_.size() < kMaxErrorBytes) unread_ += line;
-      return;
-    }
-    line.remove_prefix(kData.size());
-    if (done_) return fail("an event came after [DONE]");
-    if (line == "[DONE]") {
-      done_ = true;
-      return;
-    }
-    const auto event = parse_json(line, "an event");
-    if (!event.ok()) return fail(std::string(event.status().message()));
-    take_event(*event, now);
   }
 
   void take_event(const Json& event, double now) {
@@ -136,12 +115,10 @@ class LoadStream final : public hub::StreamSink {
 
   LoadRecord& record_;
   int64_t& num_running_;
-  std::string pending_;  // an unfinished line
-  std::string unread_;   // lines that are no events
-  double last_ = 0;      // when the last piece came
+  EventReader reader_;
+  double last_ = 0;  // when the last piece came
   int64_t num_pieces_ = 0;
   int64_t usage_ = -1;
-  bool done_ = false;
 };
 
 class BodySink final : public hub::StreamSink {

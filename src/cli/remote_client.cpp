@@ -2,13 +2,13 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "cli/event_reader.h"
 
 namespace octavo::cli {
 namespace {
 
-constexpr int kTimeoutS = 600;                // a long prompt may take its time
-constexpr size_t kMaxBodyBytes = 16u << 20;   // of a whole answer
-constexpr size_t kMaxEventBytes = 16u << 20;  // of one event of a stream
+constexpr int kTimeoutS = 600;               // a long prompt may take its time
+constexpr size_t kMaxBodyBytes = 16u << 20;  // of a whole answer
 
 const Json* first_choice(const Json& event) {
   const Json* choices = json_find(event, "choices");
@@ -52,7 +52,7 @@ class WholeBody final : public hub::HttpBody {
   std::string text;
 };
 
-// Server-sent events, of which each is one line of data.
+// A streamed answer.
 class EventBody final : public hub::HttpBody {
  public:
   EventBody(const std::function<bool(std::string_view)>& on_text,
@@ -61,32 +61,17 @@ class EventBody final : public hub::HttpBody {
 
   Status begin(const hub::HttpResponse&) override { return {}; }
   bool wanted() const override { return is_wanted_(); }
-  bool complete() const override { return done_; }
+  bool complete() const override { return reader_.done(); }
 
   Status write(std::string_view bytes) override {
-    pending_ += bytes;
-    size_t begin = 0;
-    for (size_t end; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      OCTAVO_TRY(take_line(std::string_view(pending_).substr(begin, end - begin)));
-    }
-    pending_.erase(0, begin);
-    return pending_.size() <= kMaxEventBytes ? Status() : data_loss("an event does not end");
+    return reader_.read(bytes, [this](std::string_view data) { return take_event(data); });
   }
 
   std::string text;  // of the answer so far
 
  private:
-  Status take_line(std::string_view line) {
-    constexpr std::string_view kData = "data:";
-    if (!line.starts_with(kData)) return {};
-    line.remove_prefix(kData.size());
-    while (line.starts_with(' ')) line.remove_prefix(1);
-    while (line.ends_with('\r')) line.remove_suffix(1);
-    if (line == "[DONE]") {
-      done_ = true;
-      return {};
-    }
-    const Json event = OCTAVO_TRY(parse_json(line, "an event of the answer"));
+  Status take_event(std::string_view data) {
+    const Json event = OCTAVO_TRY(parse_json(data, "an event of the answer"));
     if (json_find(event, "error") != nullptr) return unavailable(error_message(event));
     const Json* choice = first_choice(event);
     const Json* delta = choice == nullptr ? nullptr : json_find(*choice, "delta");
@@ -99,8 +84,7 @@ class EventBody final : public hub::HttpBody {
 
   const std::function<bool(std::string_view)>& on_text_;
   const std::function<bool()>& is_wanted_;
-  std::string pending_;
-  bool done_ = false;
+  EventReader reader_;
 };
 
 }  // namespace

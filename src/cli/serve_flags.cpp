@@ -140,7 +140,9 @@ class Parser {
 Status apply_config_entry(const EngineCommand& command, Parser& parser, const std::string& path,
                           const ConfigEntry& entry) {
   const auto use = parse_name(command, "--" + entry.key);
-  if (!use.ok() && parse_name(kServeCommand, "--" + entry.key).ok()) {
+  const auto of_server = parse_name(kServeCommand, "--" + entry.key);
+  const bool works = use.ok() && use->flag->support != FlagSupport::kRefused;
+  if (!works && of_server.ok() && (!use.ok() || of_server->flag != use->flag)) {
     // One file serves all commands.
     print_hint(format("warning: {}: {} has no effect on {}", path, entry.key, command.name));
     return {};
@@ -257,11 +259,9 @@ std::string engine_help(const EngineCommand& command) {
 std::string serve_flags_markdown() {
   std::string text =
       "# Flags of `octavo serve`\n\n"
-      "Made from the table in `src/cli/serve_flag_table.cpp` by `octavo serve --help-markdown`; a\n"
-      "test compares the two. Flags are spelled as vLLM spells them. A flag that is not supported\n"
-      "is an error at start, unless it is given the value that turns it off; one without effect "
-      "is\n"
-      "a warning.\n";
+      "Made from the tables in `src/cli` by `octavo serve --help-markdown`; a test compares the\n"
+      "two. Flags are spelled as vLLM spells them. A flag that is not supported is an error at\n"
+      "start, unless it is given the value that turns it off; one without effect is a warning.\n";
   for (const FlagGroup& group : kServeCommand.groups) {
     text += format("\n## {}\n\n| flag | |\n|---|---|\n", group.title);
     for (const ServeFlag& flag : group.flags) {

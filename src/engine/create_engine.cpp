@@ -39,7 +39,8 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   ModelRunner& runner = *loaded.runner;
   const MemoryPlan plan =
       OCTAVO_TRY(plan_memory(config, {available, loaded.info.weight_bytes, runner.workspace_bytes(),
-                                      runner.kv_block_bytes(), runner.max_model_len()}));
+                                      runner.kv_block_bytes(), runner.max_model_len(),
+                                      attention_span(runner.model().config())}));
   OCTAVO_TRY(runner.resize_kv_cache(plan.num_blocks));
   log_info("{}", describe(plan));
   if (plan.max_model_len < runner.max_model_len()) {
@@ -51,6 +52,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.num_blocks = plan.num_blocks;
   parts.core.block_size = config.block_size;
   parts.core.enable_prefix_caching = config.enable_prefix_caching;
+  parts.core.span = plan.facts.span;
   parts.core.max_model_len = plan.max_model_len;
   parts.core.vocab_size = loaded.info.vocab_size;
   parts.core.rope = runner.model().config().rope;

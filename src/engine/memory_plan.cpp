@@ -21,6 +21,11 @@ Status check_range(const char* field, int64_t value, int64_t least, int64_t most
   return invalid_argument(format("{} is {}, which must lie in {}..{}", field, value, least, most));
 }
 
+int64_t blocks_of_longest(const EngineConfig& config, const MemoryFacts& facts) {
+  return facts.span.peak_blocks(facts.max_model_len, config.max_num_batched_tokens,
+                                config.block_size);
+}
+
 int64_t choose_num_blocks(const EngineConfig& config, const MemoryFacts& facts) {
   int64_t blocks = 0;
   if (config.num_gpu_blocks_override > 0) {
@@ -28,7 +33,7 @@ int64_t choose_num_blocks(const EngineConfig& config, const MemoryFacts& facts) 
   } else if (config.kv_cache_memory_bytes > 0) {
     blocks = config.kv_cache_memory_bytes / facts.kv_block_bytes;
   } else {
-    const int64_t each = (facts.max_model_len + config.block_size - 1) / config.block_size;
+    const int64_t each = blocks_of_longest(config, facts);
     const auto share =
         static_cast<int64_t>(kDefaultKvShare * static_cast<double>(facts.available_bytes));
     blocks = std::min(config.max_num_seqs * each, share / facts.kv_block_bytes);
@@ -87,14 +92,15 @@ Result<MemoryPlan> plan_memory(const EngineConfig& config, const MemoryFacts& fa
                                      plan.num_blocks, mebibytes(plan.kv_bytes()),
                                      mebibytes(facts.available_bytes)));
   }
-  plan.max_model_len = std::min(facts.max_model_len, plan.num_blocks * plan.block_size);
+  const int64_t longest = blocks_of_longest(config, facts);
+  plan.max_model_len =
+      longest <= plan.num_blocks ? facts.max_model_len : plan.num_blocks * plan.block_size;
   if (plan.max_model_len < facts.max_model_len && config.max_model_len > 0) {
     return resource_exhausted(
         format("max_model_len is {}, but a KV cache of {} blocks holds {} tokens: lower "
                "max_model_len to {} or give it {}",
                facts.max_model_len, plan.num_blocks, plan.max_model_len, plan.max_model_len,
-               mebibytes((facts.max_model_len + plan.block_size - 1) / plan.block_size *
-                         facts.kv_block_bytes)));
+               mebibytes(longest * facts.kv_block_bytes)));
   }
   return plan;
 }

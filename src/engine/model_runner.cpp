@@ -66,8 +66,8 @@ Status ModelRunner::load(const formats::Checkpoint& checkpoint, const LoadOption
   backends::AttentionFacts facts = backends::attention_facts(backend_);
   facts.head_dim = static_cast<int>(config.head_dim);
   attention_ = OCTAVO_TRY(backends::choose_attention(options.attn_implementation, facts));
-  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, options.progress,
-                             mode);
+  model::WeightLoader loader(checkpoint, config, backend_.ops, *backend_.device, pool_.get(),
+                             options.progress, mode);
   model_ = OCTAVO_TRY(model::build_decoder(
       config, loader, {limits_.max_num_batched_tokens, limits_.max_logit_rows}));
 

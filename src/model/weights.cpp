@@ -22,6 +22,12 @@ int64_t source_row(int64_t row, const RowOrder& order) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
+std::vector<int64_t> source_rows_of(int64_t rows, const RowOrder& order) {
+  std::vector<int64_t> source_rows(rows);
+  for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
+  return source_rows;
+}
+
 // A matrix in memory of its own.
 struct OwnedMatrix {
   OwnedMatrix(const Tensor& like, DType dtype, int64_t rows, int64_t cols)
@@ -31,17 +37,6 @@ struct OwnedMatrix {
   std::shared_ptr<std::vector<std::byte>> bytes;
   Tensor tensor;
 };
-
-// The same matrix, rows moved whole: blocks run along a row and stay intact.
-Tensor reorder_rows(const Tensor& tensor, const RowOrder& order) {
-  const OwnedMatrix result(tensor, tensor.dtype, tensor.shape[0], tensor.shape[1]);
-  const int64_t row_bytes = dtype_bytes(tensor.dtype, tensor.shape[1]);
-  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
-    std::memcpy(result.bytes->data() + row * row_bytes,
-                tensor.data + source_row(row, order) * row_bytes, row_bytes);
-  }
-  return result.tensor;
-}
 
 // Rows [begin, begin + rows) of a matrix or of a stack of them, `cols` values each.
 Tensor slice_rows(const Tensor& tensor, int64_t begin, int64_t rows, int64_t cols) {
@@ -82,13 +77,13 @@ Tensor transposed_columns(const Tensor& tensor, const std::byte* src, int64_t be
 }  // namespace
 
 WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
-                           const ops::Ops& ops, Device& device, LoadProgress progress,
-                           LoadMode mode)
+                           const ops::Ops& ops, Device& device, ThreadPool* pool,
+                           LoadProgress progress, LoadMode mode)
     : checkpoint_(checkpoint),
       config_(config),
       architecture_(*find_hf_architecture(config.architecture)),
       ops_(ops),
-      device_(device),
+      packing_{device, pool, nullptr},
       progress_(std::move(progress)),
       mode_(mode) {}
 
@@ -154,8 +149,8 @@ Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& m
   return matrix;
 }
 
-Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
-  auto weight = ops_.pack_weight(ops_, device_, tensor);
+Result<ops::Weight> WeightLoader::pack(const Tensor& tensor, std::span<const int64_t> source_rows) {
+  auto weight = ops_.pack_weight(ops_, packing_, tensor, source_rows);
   if (!weight.ok()) {
     return Status(weight.status().code(),
                   format("{}: {}", checkpoint_.path(), weight.status().message()));
@@ -179,8 +174,8 @@ Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& m
   weight.scales = matrix.scales.empty() ? nullptr : owner->scales.as<float>();
   if (!matrix.input_order.empty()) {
     const auto bytes = static_cast<int64_t>(matrix.input_order.size() * sizeof(int32_t));
-    owner->order = OCTAVO_TRY(device_.allocate(bytes, matrix.tensor.name));
-    device_.copy_to_device(owner->order.data.get(), matrix.input_order.data(), bytes);
+    owner->order = OCTAVO_TRY(device().allocate(bytes, matrix.tensor.name));
+    device().copy_to_device(owner->order.data.get(), matrix.input_order.data(), bytes);
     weight.input.order = owner->order.as<int32_t>();
   }
   weight.owner = std::move(owner);
@@ -197,15 +192,11 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
   if (const std::string module = quantized_module(hf_name); !module.empty()) {
     const auto quantized = OCTAVO_TRY(take_quantized(module, rows, cols));
     if (!order.adjacent_pairs || measures()) return pack_quantized(quantized);
-    std::vector<int64_t> source_rows(rows);
-    for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
-    return pack_quantized(quant::gather_rows(quantized, source_rows));
+    return pack_quantized(quant::gather_rows(quantized, source_rows_of(rows, order)));
   }
   const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
   if (!order.adjacent_pairs || measures()) return pack(tensor);
-  const Tensor reordered = reorder_rows(tensor, order);
-  give_back(tensor);
-  return pack(reordered);
+  return pack(tensor, source_rows_of(rows, order));
 }
 
 Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,
@@ -321,8 +312,8 @@ Result<Buffer> WeightLoader::norm(std::string_view hf_name, int64_t count) {
 
 Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::string_view what) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
-  Buffer buffer = OCTAVO_TRY(device_.allocate(bytes, what));
-  device_.copy_to_device(buffer.data.get(), values.data(), bytes);
+  Buffer buffer = OCTAVO_TRY(device().allocate(bytes, what));
+  device().copy_to_device(buffer.data.get(), values.data(), bytes);
   return buffer;
 }
 

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "octavo/status.h"
 #include "ops/attention_args.h"
@@ -29,6 +31,13 @@ struct ExecContext {
   ThreadPool* pool = nullptr;      // host backends
   std::byte* workspace = nullptr;  // at least Ops::workspace_bytes(...), aligned to 64 bytes
   int64_t workspace_bytes = 0;
+};
+
+// What pack_weight works with; one for each model that is loaded.
+struct PackContext {
+  Device& device;
+  ThreadPool* pool = nullptr;    // of host backends; null: the calling thread alone
+  std::shared_ptr<void> memory;  // the backend's own, from one tensor to the next
 };
 
 // out[t, :] = scale * table[token_ids[t], :]. out: [num_tokens, table.cols]; ids are in range.
@@ -248,8 +257,10 @@ struct Ops {
   CompositeFn<NormLmHeadArgs> norm_lm_head = nullptr;
 
   // Brings a matrix [rows, cols] into the layout that `linear` (and `embed`) reads; may be a view
-  // of the tensor's own memory. Errors name the tensor.
-  Result<Weight> (*pack_weight)(const Ops&, Device&, const Tensor&) = nullptr;
+  // of the tensor's own memory. Row i is row source_rows[i] of the tensor; none: as they lie there.
+  // Errors name the tensor.
+  Result<Weight> (*pack_weight)(const Ops&, PackContext&, const Tensor&,
+                                std::span<const int64_t> source_rows) = nullptr;
 
   // Workspace that any op needs for up to `max_rows` rows of `max_cols` input values; beside it
   // prepared_input_bytes where weights ask for a form of their input.

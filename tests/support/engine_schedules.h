@@ -18,6 +18,7 @@ struct ScheduleOptions {
   int64_t long_prompt_tokens = 300;  // of one request in each pool: more than an attention tile
   int64_t max_answer_tokens = 12;
   int64_t max_spare_tokens = 150;  // of the KV cache beyond what the largest request needs
+  bool gives_back = false;         // blocks that its layers no longer see
 };
 
 // Fails the running test at the first schedule that differs; the message has its seed.

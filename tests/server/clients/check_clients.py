@@ -69,7 +69,8 @@ def check_guidellm(python, server):
         prompts = os.path.join(folder, "prompts.jsonl")
         with open(prompts, "w", encoding="utf-8") as file:
             for number in range(16):
-                file.write(json.dumps({"prompt": f"Tell me about the number {number}."}) + "\n")
+                file.write(json.dumps({"prompt": f"Tell me about the number {number}.",
+                                       "output_tokens_count": 16}) + "\n")
         report = os.path.join(folder, "report.json")
         run(os.path.join(os.path.dirname(python), "guidellm"), "run",
             "--backend", "kind=openai_http,target=http://%s:%d,model=default" % server.address,

@@ -35,6 +35,21 @@ TEST(MemoryPlan, SizesThatAreGivenCount) {
   EXPECT_EQ(plan_memory(config, facts())->num_blocks, 12);
 }
 
+TEST(MemoryPlan, AWindowNeedsNoRoomForTheWholeContext) {
+  MemoryFacts window = facts();
+  window.span.window = 32;
+  EngineConfig config = config_of(4);
+  config.max_num_batched_tokens = 16;
+  const auto plan = plan_memory(config, window);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->num_blocks, 4 * 4);  // of 48 tokens, wherever these begin
+  EXPECT_EQ(plan->max_model_len, 160);
+  config.num_gpu_blocks_override = 4;
+  EXPECT_EQ(plan_memory(config, window)->max_model_len, 160);
+  config.num_gpu_blocks_override = 3;
+  EXPECT_EQ(plan_memory(config, window)->max_model_len, 48);
+}
+
 TEST(MemoryPlan, TheContextShrinksOnlyWhereNobodyAskedForIt) {
   EngineConfig config = config_of(4);
   config.num_gpu_blocks_override = 5;
