@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/pack_row_major.h"
 #include "backends/ref/ref.h"
