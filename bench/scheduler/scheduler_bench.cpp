@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/percentile.h"
 #include "bench/scheduler/simulator.h"
 
 namespace octavo::bench {
@@ -50,15 +51,9 @@ bool read_flag(Arguments& arguments, const char* argument) {
   return true;
 }
 
-double percentile(const std::vector<double>& ascending, double share) {
-  if (ascending.empty()) return 0;
-  return ascending[static_cast<size_t>(share * static_cast<double>(ascending.size() - 1))];
-}
-
-void print_latencies(const char* name, const std::vector<double>& ascending) {
-  std::printf("%-28s p50 %.1f ms, p90 %.1f ms, p99 %.1f ms\n", name,
-              1e3 * percentile(ascending, 0.5), 1e3 * percentile(ascending, 0.9),
-              1e3 * percentile(ascending, 0.99));
+void print_latencies(const char* name, const std::vector<double>& seconds) {
+  std::printf("%-28s p50 %.1f ms, p90 %.1f ms, p99 %.1f ms\n", name, 1e3 * percentile(seconds, 50),
+              1e3 * percentile(seconds, 90), 1e3 * percentile(seconds, 99));
 }
 
 double share(int64_t part, int64_t whole) {

@@ -45,8 +45,6 @@ class Simulator {
     result_.totals = scheduler_.totals();
     result_.paged_waste = unfilled_slots_ / std::max(1.0, used_slots_);
     result_.contiguous_waste = 1 - running_tokens_ / std::max(1.0, reserved_tokens_);
-    std::sort(result_.ttft_s.begin(), result_.ttft_s.end());
-    std::sort(result_.itl_s.begin(), result_.itl_s.end());
     return std::move(result_);
   }
 

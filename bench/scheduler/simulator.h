@@ -39,7 +39,7 @@ struct SimulatorResult {
   int64_t num_steps = 0;
   int64_t scheduled_tokens = 0;
   int64_t generated_tokens = 0;
-  std::vector<double> ttft_s, itl_s;  // ascending
+  std::vector<double> ttft_s, itl_s;
   engine::Scheduler::Totals totals;
   double paged_waste = 0;       // of the slots of used blocks, those without a token; by time
   double contiguous_waste = 0;  // if each running sequence had room for the longest request

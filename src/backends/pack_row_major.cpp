@@ -1,10 +1,14 @@
 #include "backends/pack_row_major.h"
 
+#include <cstring>
+
+#include "base/check.h"
 #include "base/format.h"
+#include "tensor/device.h"
 
 namespace octavo::backends {
 
-Result<ops::Weight> pack_row_major(const ops::Ops& ops, Device&, const Tensor& tensor) {
+Result<ops::Weight> view_rows(const ops::Ops& ops, const Tensor& tensor) {
   const DTypeTraits& traits = dtype_traits(tensor.dtype);
   if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1) {
     return data_loss(format("tensor '{}': a weight is a matrix, but the shape is {}", tensor.name,
@@ -24,6 +28,22 @@ Result<ops::Weight> pack_row_major(const ops::Ops& ops, Device&, const Tensor& t
                      tensor.shape[1],
                      tensor.data,
                      tensor.owner};
+}
+
+Result<ops::Weight> pack_row_major(const ops::Ops& ops, ops::PackContext& ctx, const Tensor& tensor,
+                                   std::span<const int64_t> source_rows) {
+  ops::Weight weight = OCTAVO_TRY(view_rows(ops, tensor));
+  if (source_rows.empty()) return weight;
+  OCTAVO_CHECK(static_cast<int64_t>(source_rows.size()) == weight.rows);
+  const int64_t row_bytes = weight.row_bytes();
+  Buffer copy =
+      OCTAVO_TRY(ctx.device.allocate(weight.rows * row_bytes, format("tensor '{}'", tensor.name)));
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    std::memcpy(copy.data.get() + row * row_bytes, weight.row(source_rows[row]), row_bytes);
+  }
+  weight.data = copy.data.get();
+  weight.owner = std::move(copy.data);
+  return weight;
 }
 
 }  // namespace octavo::backends

@@ -20,10 +20,10 @@ constexpr int kSpins = 2000;
 
 // A part is what is left, divided by the threads and by this: threads end at about the same time,
 // and most of the work is done in few parts.
-constexpr int64_t kShare = 2;
+constexpr int64_t kShare = 4;
 
 // At most. Only of more than 2,000 grains a thread the last part is a larger one.
-constexpr int64_t kPartsPerThread = 16;
+constexpr int64_t kPartsPerThread = 32;
 
 void pause_cpu() {
   __builtin_ia32_pause();

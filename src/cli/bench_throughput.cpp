@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/percentile.h"
 #include "base/rng.h"
 #include "cli/args.h"
 #include "cli/commands.h"
@@ -149,12 +150,7 @@ class Collector {
 
   const Usage& usage() const { return usage_; }
 
-  // In ascending order.
-  std::vector<double> times_to_first_token() const {
-    std::vector<double> sorted = ttft_s_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted;
-  }
+  const std::vector<double>& times_to_first_token() const { return ttft_s_; }
 
  private:
   void take(const RequestOutput& output) {
@@ -175,16 +171,11 @@ class Collector {
   std::vector<double> ttft_s_;
 };
 
-double percentile(const std::vector<double>& sorted, double share) {
-  const auto last = static_cast<double>(sorted.size() - 1);
-  return sorted[static_cast<size_t>(share * last + 0.5)];
-}
-
 JsonObject make_report(const AsyncEngine& engine, const Collector& collector, double elapsed_s,
                        const EngineStats& before) {
   const EngineStats stats = engine.stats();
   const Usage& usage = collector.usage();
-  const std::vector<double> ttft = collector.times_to_first_token();
+  const std::vector<double>& ttft = collector.times_to_first_token();
   const auto num_requests = static_cast<int64_t>(ttft.size());
   const int64_t total = usage.prompt_tokens + usage.completion_tokens;
   const double step_s = stats.step_s - before.step_s;
@@ -212,9 +203,9 @@ JsonObject make_report(const AsyncEngine& engine, const Collector& collector, do
           {"other_s", step_s - forward_s},
           {"other_share", step_s > 0 ? (step_s - forward_s) / step_s : 0.0},
           {"ttft_s",
-           {{"p50", percentile(ttft, 0.5)},
-            {"p90", percentile(ttft, 0.9)},
-            {"p99", percentile(ttft, 0.99)}}},
+           {{"p50", percentile(ttft, 50)},
+            {"p90", percentile(ttft, 90)},
+            {"p99", percentile(ttft, 99)}}},
           {"prefix_cache_queries", queries},
           {"prefix_cache_hits", hits},
           {"prefix_cache_hit_rate",

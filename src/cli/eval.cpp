@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/percentile.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/eval_windows.h"
@@ -159,15 +160,6 @@ int run_perplexity(int argc, const char* const* argv) {
 
 // --- compare ---
 
-// The value that a share of a sorted sample does not exceed, between its neighbours where none is
-// there exactly.
-double quantile(const std::vector<float>& sorted, double share) {
-  const double at = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 size_t best_token(std::span<const float> logits) {
   return static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
@@ -205,16 +197,16 @@ Result<JsonObject> compare_models(Model& a, Model& b, const EvalArgs& args) {
   if (!std::isfinite(kl.mean())) {
     return data_loss(format("{} or {}: the model's logits hold NaN", a.info().path, b.info().path));
   }
-  std::sort(divergences.begin(), divergences.end());
+  const float largest = *std::max_element(divergences.begin(), divergences.end());
   JsonObject report{{"model_a", a.info().path}, {"model_b", b.info().path}};
   for (const auto& item : describe_text(args, text, kl.count())) report.insert(item);
   report.emplace("a", describe_perplexity(nll_a));
   report.emplace("b", describe_perplexity(nll_b));
   report.emplace("kl_divergence", JsonObject{{"mean", kl.mean()},
                                              {"mean_standard_error", kl.standard_error()},
-                                             {"median", quantile(divergences, 0.5)},
-                                             {"p99", quantile(divergences, 0.99)},
-                                             {"max", static_cast<double>(divergences.back())}});
+                                             {"median", percentile(divergences, 50)},
+                                             {"p99", percentile(divergences, 99)},
+                                             {"max", static_cast<double>(largest)}});
   report.emplace("top1_agreement", static_cast<double>(same_top) / static_cast<double>(kl.count()));
   return report;
 }

@@ -63,19 +63,6 @@ constexpr ServeFlag kFrontEndFlags[] = {
      store<OCTAVO_OPTION(http.ssl_ca_certs)>},
     {"--ssl-cert-reqs", "", kValue, kWorks, "0|2", "2: clients must show a certificate",
      store_cert_reqs},
-    {"--chat-template", "", kValue, kWorks, "FILE",
-     "a Jinja template in place of the model's own; or its text",
-     store<OCTAVO_OPTION(chat_template)>},
-    {"--chat-template-content-format", "", kValue, kWorks, "auto|string|openai",
-     "contents reach templates as text or as lists of parts; auto: as the template takes them",
-     store_content_format},
-    {"--trust-request-chat-template", "", kBool, kWorks, "", "requests may bring a chat_template",
-     store<OCTAVO_OPTION(server.trust_request_chat_template)>},
-    {"--default-chat-template-kwargs", "", kValue, kWorks, "JSON",
-     "variables of the chat template; a request's own win",
-     store<OCTAVO_OPTION(server.default_chat_template_kwargs)>},
-    {"--response-role", "", kValue, kWorks, "ROLE", "the role of answers",
-     store<OCTAVO_OPTION(server.response_role)>},
     {"--return-tokens-as-token-ids", "", kBool, kWorks, "", "show tokens as token:ID in logprobs",
      store<OCTAVO_OPTION(server.return_tokens_as_token_ids)>},
     {"--enable-prompt-tokens-details", "", kBool, kWorks, "",
@@ -111,6 +98,22 @@ constexpr ServeFlag kFrontEndFlags[] = {
      store<OCTAVO_OPTION(shutdown_timeout_s)>},
 };
 
+constexpr ServeFlag kChatFlags[] = {
+    {"--chat-template", "", kValue, kWorks, "FILE",
+     "a Jinja template in place of the model's own; or its text",
+     store<OCTAVO_OPTION(chat_template)>},
+    {"--chat-template-content-format", "", kValue, kWorks, "auto|string|openai",
+     "contents reach templates as text or as lists of parts; auto: as the template takes them",
+     store_content_format},
+    {"--trust-request-chat-template", "", kBool, kWorks, "", "requests may bring a chat_template",
+     store<OCTAVO_OPTION(server.trust_request_chat_template)>},
+    {"--default-chat-template-kwargs", "", kValue, kWorks, "JSON",
+     "variables of the chat template; a request's own win",
+     store<OCTAVO_OPTION(server.default_chat_template_kwargs)>},
+    {"--response-role", "", kValue, kWorks, "ROLE", "the role of answers",
+     store<OCTAVO_OPTION(server.response_role)>},
+};
+
 #undef OCTAVO_OPTION
 
 }  // namespace
@@ -121,6 +124,10 @@ std::span<const ServeFlag> observability_flags() {
 
 std::span<const ServeFlag> front_end_flags() {
   return kFrontEndFlags;
+}
+
+std::span<const ServeFlag> chat_flags() {
+  return kChatFlags;
 }
 
 }  // namespace octavo::cli

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "base/percentile.h"
 
 namespace octavo::cli {
 namespace {
@@ -219,15 +220,6 @@ void add_totals(LoadReport& report, const LoadRun& run, const ReportOptions& opt
 }
 
 }  // namespace
-
-double percentile(std::vector<double> values, double percent) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = percent / 100 * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (values[above] - values[below]) * (at - static_cast<double>(below));
-}
 
 LoadReport make_report(const LoadRun& run, const ReportOptions& options) {
   LoadReport report;

@@ -34,7 +34,4 @@ void remove_details(JsonObject& json);
 // "ttft:500" to its parts; the error names --goodput.
 Result<std::map<std::string, double>> parse_goodput(const std::vector<std::string>& pairs);
 
-// The value below which `percent` of `values` lie, interpolated between neighbours; 0 of none.
-double percentile(std::vector<double> values, double percent);
-
 }  // namespace octavo::cli

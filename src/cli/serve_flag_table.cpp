@@ -28,7 +28,8 @@ constexpr ServeFlag kModelFlags[] = {
     {"--override-generation-config", "", kValue, kWorks, "JSON",
      "default sampling: temperature, top_p, top_k, min_p, repetition_penalty",
      store<OCTAVO_OPTION(override_generation_config)>},
-    {"--backend", "", kValue, kWorks, "NAME", "what computes: auto, cpu, ref",
+    {"--backend", "", kValue, kWorks, "NAME",
+     "what computes: auto, cpu, cuda, ref; auto: a GPU that can be used",
      store<OCTAVO_OPTION(engine.backend)>},
     {"--threads", "", kValue, kWorks, "N",
      "compute threads of the CPU; 0: as many as affinity and cgroup allow",
@@ -88,15 +89,17 @@ constexpr ServeFlag kMemoryFlags[] = {
     {"--block-size", "", kValue, kWorks, "N", "tokens of a KV block",
      store<OCTAVO_OPTION(engine.block_size)>},
     {"--kv-cache-dtype", "", kValue, kWorks, "TYPE",
-     "type of cached keys and values: auto, float32, bfloat16, float16, int8",
+     "type of cached keys and values: auto, bfloat16; on the CPU float32, float16, int8; on a GPU "
+     "fp8",
      store<OCTAVO_OPTION(engine.kv_cache_dtype)>},
     {"--enable-kv-cache-quantization", "", kBool, kWorks, "", "the same as --kv-cache-dtype int8",
      store_kv_cache_quantization},
     {"--enable-prefix-caching", "", kBool, kWorks, "",
      "reuse what earlier prompts computed; on unless turned off",
      store<OCTAVO_OPTION(engine.enable_prefix_caching)>},
-    {"--gpu-memory-utilization", "", kValue, kNoEffect, "SHARE",
-     "on the CPU --kv-cache-memory-bytes sets the size of the KV cache", nullptr},
+    {"--gpu-memory-utilization", "", kValue, kWorks, "SHARE",
+     "of a GPU's free memory, for weights, workspace and KV cache; no effect on the CPU",
+     store<OCTAVO_OPTION(engine.gpu_memory_utilization)>},
     {"--prefix-caching-hash-algo", "", kValue, kNoEffect, "NAME",
      "prefixes are compared token by token", nullptr},
     {"--swap-space", "", kValue, kNoEffect, "GIB", "preempted sequences are computed again",
@@ -109,7 +112,7 @@ constexpr ServeFlag kMemoryFlags[] = {
 constexpr ServeFlag kSchedulingFlags[] = {
     {"--max-num-seqs", "", kValue, kWorks, "N", "sequences that run at once",
      store<OCTAVO_OPTION(engine.max_num_seqs)>},
-    {"--max-num-batched-tokens", "", kValue, kWorks, "N", "tokens of a step",
+    {"--max-num-batched-tokens", "", kValue, kWorks, "N", "tokens of a step; 0: 512, on a GPU 2048",
      store<OCTAVO_OPTION(engine.max_num_batched_tokens)>},
     {"--long-prefill-token-threshold", "", kValue, kWorks, "N",
      "most tokens of one prompt in a step; 0: no limit",
@@ -156,8 +159,10 @@ constexpr ServeFlag kExecutionFlags[] = {
     {"--enforce-eager", "", kBool, kNoEffect, "", "nothing is compiled at start", nullptr},
     {"--compilation-config", "-O", kValue, kNoEffect, "JSON", "nothing is compiled at start",
      nullptr},
-    {"--cudagraph-capture-sizes", "", kList, kNoEffect, "N", "nothing is captured", nullptr},
-    {"--max-cudagraph-capture-size", "", kValue, kNoEffect, "N", "nothing is captured", nullptr},
+    {"--cudagraph-capture-sizes", "", kList, kNoEffect, "N", "shapes are captured as they come",
+     nullptr},
+    {"--max-cudagraph-capture-size", "", kValue, kNoEffect, "N", "shapes are captured as they come",
+     nullptr},
     {"--optimization-level", "", kValue, kNoEffect, "N", "nothing is compiled at start", nullptr},
     {"--performance-mode", "", kValue, kNoEffect, "MODE", "", nullptr},
 };
@@ -199,6 +204,22 @@ constexpr ServeFlag kConfigFlags[] = {
      store<OCTAVO_OPTION(config_file)>},
 };
 
+// Of commands that bound by themselves how much waits, in place of the server's.
+constexpr ServeFlag kNoQueuedReqs{"--max-num-queued-reqs",
+                                  "",
+                                  kValue,
+                                  kRefused,
+                                  "",
+                                  "no more is submitted than may wait",
+                                  nullptr};
+constexpr ServeFlag kNoQueuedTokens{"--max-num-queued-tokens",
+                                    "",
+                                    kValue,
+                                    kRefused,
+                                    "",
+                                    "no more is submitted than may wait",
+                                    nullptr};
+
 constexpr ServeFlag kGenerateFlags[] = {
     {"--input", "-i", kValue, kWorks, "FILE", "requests, one JSON object a line",
      store<OCTAVO_OPTION(generate.input)>},
@@ -213,6 +234,8 @@ constexpr ServeFlag kGenerateFlags[] = {
     {"--debug-page-table", "", kBool, kWorks, "",
      "print which KV blocks a request has, before its last token",
      store<OCTAVO_OPTION(generate.debug_page_table)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 constexpr ServeFlag kThroughputFlags[] = {
@@ -238,6 +261,8 @@ constexpr ServeFlag kThroughputFlags[] = {
      store<OCTAVO_OPTION(throughput.temperature)>},
     {"--output-json", "", kValue, kWorks, "FILE", "write the figures there too",
      store<OCTAVO_OPTION(throughput.output_json)>},
+    kNoQueuedReqs,
+    kNoQueuedTokens,
 };
 
 #undef OCTAVO_OPTION
@@ -247,18 +272,15 @@ const FlagGroup kServeGroups[] = {
     {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
     {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},  {"Logs and metrics", observability_flags()},
-    {"Front end", front_end_flags()},
+    {"Front end", front_end_flags()}, {"Chat", chat_flags()},
 };
 
 // Without a front end.
-constexpr FlagGroup kGenerateGroups[] = {
-    {"Files", kGenerateFlags},
-    {"Model", kModelFlags},
-    {"Memory", kMemoryFlags},
-    {"Scheduling", kSchedulingFlags},
-    {"Several devices", kParallelFlags},
-    {"Execution", kExecutionFlags},
-    {"Adapters, speculation, tools, transfer", kFeatureFlags},
+const FlagGroup kGenerateGroups[] = {
+    {"Files", kGenerateFlags},        {"Chat", chat_flags()},
+    {"Model", kModelFlags},           {"Memory", kMemoryFlags},
+    {"Scheduling", kSchedulingFlags}, {"Several devices", kParallelFlags},
+    {"Execution", kExecutionFlags},   {"Adapters, speculation, tools, transfer", kFeatureFlags},
     {"Configuration", kConfigFlags},
 };
 

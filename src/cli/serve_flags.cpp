@@ -140,7 +140,9 @@ class Parser {
 Status apply_config_entry(const EngineCommand& command, Parser& parser, const std::string& path,
                           const ConfigEntry& entry) {
   const auto use = parse_name(command, "--" + entry.key);
-  if (!use.ok() && parse_name(kServeCommand, "--" + entry.key).ok()) {
+  const auto of_server = parse_name(kServeCommand, "--" + entry.key);
+  const bool works = use.ok() && use->flag->support != FlagSupport::kRefused;
+  if (!works && of_server.ok() && (!use.ok() || of_server->flag != use->flag)) {
     // One file serves all commands.
     print_hint(format("warning: {}: {} has no effect on {}", path, entry.key, command.name));
     return {};

@@ -41,9 +41,11 @@ struct FlagGroup {
   std::span<const ServeFlag> flags;
 };
 
-// Of `octavo serve` alone; the others are in serve_flag_table.cpp.
+// Of `octavo serve` alone, but for chats, which `octavo generate` has too. The others are in
+// serve_flag_table.cpp.
 std::span<const ServeFlag> observability_flags();
 std::span<const ServeFlag> front_end_flags();
+std::span<const ServeFlag> chat_flags();
 
 // A command that runs an engine.
 struct EngineCommand {

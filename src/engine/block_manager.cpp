@@ -5,11 +5,24 @@
 #include "base/check.h"
 
 namespace octavo::engine {
+namespace {
 
-BlockManager::BlockManager(int64_t num_blocks, int64_t block_size, bool enable_prefix_caching)
-    : block_size_(block_size), pool_(num_blocks) {
+// Blocks that are gone and whose chains are remembered, as multiples of those that are there: a
+// prompt of many windows is still found after its beginning was reused. They cost little: tokens,
+// no keys and values.
+constexpr int64_t kRememberedFactor = 4;
+constexpr int64_t kMostRemembered = 1 << 20;
+
+}  // namespace
+
+BlockManager::BlockManager(int64_t num_blocks, int64_t block_size, bool enable_prefix_caching,
+                           AttentionSpan span)
+    : block_size_(block_size), span_(span), pool_(num_blocks) {
   OCTAVO_CHECK(block_size > 0);
-  if (enable_prefix_caching) index_ = std::make_unique<PrefixIndex>(num_blocks, block_size);
+  if (!enable_prefix_caching) return;
+  const int64_t num_remembered =
+      span.bounded() ? std::min(kRememberedFactor * num_blocks, kMostRemembered) : 0;
+  index_ = std::make_unique<PrefixIndex>(num_blocks, block_size, num_remembered);
 }
 
 // --- single blocks -----------------------------------------------------------------------------
@@ -41,25 +54,41 @@ void BlockManager::drop_reference(int32_t block) {
 PrefixMatch BlockManager::match(std::span<const TokenId> tokens, std::string_view extras) const {
   PrefixMatch result;
   if (index_ == nullptr) return result;
-  ChainId parent = 0;
+  std::vector<int32_t> blocks;
+  int64_t cached_from = 0;  // from this page on there are blocks
+  size_t num_matched = 0;
+  PrefixIndex::Key key;
   for (size_t begin = 0; begin + block_size_ <= tokens.size(); begin += block_size_) {
-    const int32_t block =
-        index_->find({parent, tokens.subspan(begin, block_size_), begin == 0 ? extras : ""});
-    if (block < 0) break;
-    result.blocks.push_back(block);
-    result.num_used += pool_.reference_count(block) > 0 ? 1 : 0;
-    parent = index_->chain_id(block);
+    key.tokens = tokens.subspan(begin, block_size_);
+    key.extras = begin == 0 ? extras : "";
+    const PrefixIndex::Found found = index_->find(key);
+    if (found.chain_id == 0) break;
+    key.parent = found.chain_id;
+    blocks.push_back(found.block);
+    const auto end = static_cast<int64_t>(blocks.size());
+    if (found.block < 0) cached_from = end;
+    if (cached_from > first_seen_page(end * block_size_)) continue;
+    num_matched = blocks.size();
+    result.chain_id = found.chain_id;
   }
+  blocks.resize(num_matched);
+  result.num_unneeded = first_seen_page(static_cast<int64_t>(num_matched) * block_size_);
+  std::fill_n(blocks.begin(), result.num_unneeded, -1);
+  for (const int32_t block : blocks) {
+    result.num_used += block >= 0 && pool_.reference_count(block) > 0 ? 1 : 0;
+  }
+  result.blocks = std::move(blocks);
   return result;
 }
 
 void BlockManager::acquire(BlockTable& table, const PrefixMatch& match) {
   OCTAVO_CHECK(table.blocks.empty());
-  if (match.blocks.empty()) return;
-  for (const int32_t block : match.blocks) add_reference(block);
+  for (const int32_t block : match.blocks) {
+    if (block >= 0) add_reference(block);
+  }
   table.blocks = match.blocks;
   table.num_indexed_blocks = static_cast<int64_t>(match.blocks.size());
-  table.chain_id = index_->chain_id(match.blocks.back());
+  table.chain_id = match.chain_id;
 }
 
 bool BlockManager::grow(BlockTable& table, int64_t begin, int64_t end,
@@ -103,8 +132,8 @@ void BlockManager::shrink(BlockTable& table, int64_t num_tokens) {
   table = {};
 }
 
-void BlockManager::release_front(BlockTable& table, int64_t begin) {
-  const int64_t pages = std::min(begin / block_size_, static_cast<int64_t>(table.blocks.size()));
+void BlockManager::release_unseen(BlockTable& table, int64_t next) {
+  const int64_t pages = std::min(first_seen_page(next), static_cast<int64_t>(table.blocks.size()));
   OCTAVO_CHECK(index_ == nullptr || pages <= table.num_indexed_blocks);
   for (int64_t page = pages - 1; page >= 0 && table.blocks[page] >= 0; --page) {
     drop_reference(table.blocks[page]);
@@ -120,7 +149,7 @@ void BlockManager::index_computed(BlockTable& table, std::span<const TokenId> to
     const PrefixIndex::Key key{table.chain_id, token_ids.subspan(page * block_size_, block_size_),
                                page == 0 ? extras : ""};
     if (!contains(own)) {  // else a fork was here first
-      const int32_t known = index_->find(key);
+      const int32_t known = index_->find(key).block;
       if (known < 0) {
         index_->insert(own, key);
       } else {
@@ -136,9 +165,7 @@ void BlockManager::index_computed(BlockTable& table, std::span<const TokenId> to
 
 bool BlockManager::reset_prefix_cache() {
   if (num_used_blocks() > 0) return false;
-  for (int32_t block = 0; block < num_blocks(); ++block) {
-    if (contains(block)) index_->erase(block);
-  }
+  if (index_ != nullptr) index_->clear();
   num_cached_ = 0;
   return true;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/attention_span.h"
 #include "engine/block_pool.h"
 #include "engine/prefix_index.h"
 #include "octavo/engine.h"
@@ -29,17 +30,21 @@ struct BlockCopy {
   int32_t destination = 0;
 };
 
-// Cached blocks that begin a sequence.
+// Cached blocks that begin a sequence: as many tokens need not be computed.
 struct PrefixMatch {
-  std::vector<int32_t> blocks;
-  int64_t num_used = 0;  // of these, others refer to already
+  std::vector<int32_t> blocks;  // -1: no layer looks so far back
+  int64_t num_unneeded = 0;     // of these, the -1
+  int64_t num_used = 0;         // of these, others refer to already
+  ChainId chain_id = 0;
 };
 
 class BlockManager {
  public:
-  BlockManager(int64_t num_blocks, int64_t block_size, bool enable_prefix_caching = false);
+  BlockManager(int64_t num_blocks, int64_t block_size, bool enable_prefix_caching = false,
+               AttentionSpan span = {});
 
   int64_t block_size() const { return block_size_; }
+  const AttentionSpan& span() const { return span_; }
   int64_t num_blocks() const { return pool_.num_blocks(); }
   int64_t num_used_blocks() const { return num_blocks() - pool_.num_unused(); }
   int64_t num_cached_blocks() const { return num_cached_; }
@@ -53,7 +58,12 @@ class BlockManager {
     return (num_tokens + block_size_ - 1) / block_size_;
   }
 
-  // The longest run of cached full blocks that `tokens` begins with.
+  int64_t num_tokens_of(const PrefixMatch& match) const {
+    return static_cast<int64_t>(match.blocks.size()) * block_size_;
+  }
+
+  // The longest run of full blocks that `tokens` begins with and whose contents are cached, as far
+  // as what comes next sees them.
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view extras) const;
 
   // Makes an empty table begin with the blocks of a match; nothing may have changed since it.
@@ -74,8 +84,8 @@ class BlockManager {
   // first: a chain is then evicted from its end.
   void shrink(BlockTable& table, int64_t num_tokens);
 
-  // Gives back the blocks that hold only tokens before `begin`, where no layer looks so far back.
-  void release_front(BlockTable& table, int64_t begin);
+  // Gives back the blocks that no layer looks at from the token at `next` on.
+  void release_unseen(BlockTable& table, int64_t next);
 
   // Lets the prefix cache know the full blocks among the first `num_computed` tokens. A block that
   // it knows from elsewhere replaces the table's own: equal chains have equal contents, bit for
@@ -93,11 +103,16 @@ class BlockManager {
 
  private:
   bool contains(int32_t block) const { return index_ != nullptr && index_->contains(block); }
+  // The first page that the token at `position` sees.
+  int64_t first_seen_page(int64_t position) const {
+    return span_.first_visible(position) / block_size_;
+  }
   int32_t take_block();
   void add_reference(int32_t block);
   void drop_reference(int32_t block);
 
   int64_t block_size_;
+  AttentionSpan span_;
   BlockPool pool_;
   std::unique_ptr<PrefixIndex> index_;  // null: no prefix caching
   int64_t num_cached_ = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/attention_span.h"
 #include "octavo/engine.h"
 #include "octavo/status.h"
 
@@ -16,6 +17,8 @@ struct MemoryFacts {
   int64_t workspace_bytes = 0;
   int64_t kv_block_bytes = 0;
   int64_t max_model_len = 0;  // of the model, or as the user wants it
+  AttentionSpan span;
+  bool gpu = false;  // available_bytes are a GPU's, which nothing else needs
 };
 
 struct MemoryPlan {

@@ -22,6 +22,12 @@ int64_t source_row(int64_t row, const RowOrder& order) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
+std::vector<int64_t> source_rows_of(int64_t rows, const RowOrder& order) {
+  std::vector<int64_t> source_rows(rows);
+  for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
+  return source_rows;
+}
+
 // A matrix in memory of its own.
 struct OwnedMatrix {
   OwnedMatrix(const Tensor& like, DType dtype, int64_t rows, int64_t cols)
@@ -31,17 +37,6 @@ struct OwnedMatrix {
   std::shared_ptr<std::vector<std::byte>> bytes;
   Tensor tensor;
 };
-
-// The same matrix, rows moved whole: blocks run along a row and stay intact.
-Tensor reorder_rows(const Tensor& tensor, const RowOrder& order) {
-  const OwnedMatrix result(tensor, tensor.dtype, tensor.shape[0], tensor.shape[1]);
-  const int64_t row_bytes = dtype_bytes(tensor.dtype, tensor.shape[1]);
-  for (int64_t row = 0; row < tensor.shape[0]; ++row) {
-    std::memcpy(result.bytes->data() + row * row_bytes,
-                tensor.data + source_row(row, order) * row_bytes, row_bytes);
-  }
-  return result.tensor;
-}
 
 // Rows [begin, begin + rows) of a matrix or of a stack of them, `cols` values each.
 Tensor slice_rows(const Tensor& tensor, int64_t begin, int64_t rows, int64_t cols) {
@@ -82,15 +77,16 @@ Tensor transposed_columns(const Tensor& tensor, const std::byte* src, int64_t be
 }  // namespace
 
 WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
-                           const ops::Ops& ops, Device& device, LoadProgress progress,
-                           LoadMode mode)
+                           const ops::Ops& ops, Device& device, ThreadPool* pool,
+                           LoadProgress progress, LoadMode mode)
     : checkpoint_(checkpoint),
       config_(config),
       architecture_(*find_hf_architecture(config.architecture)),
       ops_(ops),
-      device_(device),
+      packing_{device, pool, nullptr},
       progress_(std::move(progress)),
-      mode_(mode) {}
+      mode_(mode),
+      counts_packed_(!device.host_accessible()) {}
 
 std::string WeightLoader::file_name(std::string_view hf_name) const {
   if (is_gguf()) return gguf_tensor_name(hf_name, config_.traits.norms);
@@ -129,9 +125,13 @@ Result<Tensor> WeightLoader::take(std::string_view name, const Shape& shape) {
 
 Result<Tensor> WeightLoader::take_plain(std::string_view hf_name, const Shape& shape) {
   Tensor tensor = OCTAVO_TRY(take(file_name(hf_name), shape));
-  totals_.num_parameters += tensor.count();
-  totals_.weight_bytes += tensor.size_bytes();
+  count_stored(tensor.count(), tensor.size_bytes());
   return tensor;
+}
+
+void WeightLoader::count_stored(int64_t num_parameters, int64_t size_bytes) {
+  totals_.num_parameters += num_parameters;
+  if (!counts_packed_) totals_.weight_bytes += size_bytes;
 }
 
 // The linear whose weight is asked for, "" unless the checkpoint has it in its scheme.
@@ -148,23 +148,27 @@ Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& m
   auto matrix = OCTAVO_TRY(config_.quantization->load(*this, module, rows, cols));
   const int64_t scales =
       matrix.scale_block == 0 ? 0 : (cols + matrix.scale_block - 1) / matrix.scale_block;
-  totals_.num_parameters += rows * cols;
-  totals_.weight_bytes +=
-      matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float));
+  count_stored(rows * cols,
+               matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float)));
   return matrix;
 }
 
-Result<ops::Weight> WeightLoader::pack(const Tensor& tensor) const {
-  auto weight = ops_.pack_weight(ops_, device_, tensor);
+Result<ops::Weight> WeightLoader::pack(const Tensor& tensor, std::span<const int64_t> source_rows) {
+  auto weight = ops_.pack_weight(ops_, packing_, tensor, source_rows);
   if (!weight.ok()) {
     return Status(weight.status().code(),
                   format("{}: {}", checkpoint_.path(), weight.status().message()));
   }
   if (weight->owner != tensor.owner) give_back(tensor);
+  if (counts_packed_) totals_.weight_bytes += weight->size_bytes();
   return weight;
 }
 
-Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& matrix) {
+Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& stored) {
+  // A backend that cannot compute with the codes gets the values, which have no scales.
+  const bool as_values = ops_.linear_by_dtype[static_cast<int>(stored.tensor.dtype)] == nullptr &&
+                         !stored.scales.empty() && !measures();
+  const quant::QuantizedMatrix matrix = as_values ? quant::decode(stored) : stored;
   ops::Weight weight = OCTAVO_TRY(pack(matrix.tensor));
   weight.input = matrix.input;
   weight.scale_block = matrix.scale_block;
@@ -179,8 +183,8 @@ Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& m
   weight.scales = matrix.scales.empty() ? nullptr : owner->scales.as<float>();
   if (!matrix.input_order.empty()) {
     const auto bytes = static_cast<int64_t>(matrix.input_order.size() * sizeof(int32_t));
-    owner->order = OCTAVO_TRY(device_.allocate(bytes, matrix.tensor.name));
-    device_.copy_to_device(owner->order.data.get(), matrix.input_order.data(), bytes);
+    owner->order = OCTAVO_TRY(device().allocate(bytes, matrix.tensor.name));
+    device().copy_to_device(owner->order.data.get(), matrix.input_order.data(), bytes);
     weight.input.order = owner->order.as<int32_t>();
   }
   weight.owner = std::move(owner);
@@ -197,15 +201,11 @@ Result<ops::Weight> WeightLoader::matrix(std::string_view hf_name, int64_t rows,
   if (const std::string module = quantized_module(hf_name); !module.empty()) {
     const auto quantized = OCTAVO_TRY(take_quantized(module, rows, cols));
     if (!order.adjacent_pairs || measures()) return pack_quantized(quantized);
-    std::vector<int64_t> source_rows(rows);
-    for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
-    return pack_quantized(quant::gather_rows(quantized, source_rows));
+    return pack_quantized(quant::gather_rows(quantized, source_rows_of(rows, order)));
   }
   const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
   if (!order.adjacent_pairs || measures()) return pack(tensor);
-  const Tensor reordered = reorder_rows(tensor, order);
-  give_back(tensor);
-  return pack(reordered);
+  return pack(tensor, source_rows_of(rows, order));
 }
 
 Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t rows,
@@ -321,8 +321,9 @@ Result<Buffer> WeightLoader::norm(std::string_view hf_name, int64_t count) {
 
 Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::string_view what) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
-  Buffer buffer = OCTAVO_TRY(device_.allocate(bytes, what));
-  device_.copy_to_device(buffer.data.get(), values.data(), bytes);
+  Buffer buffer = OCTAVO_TRY(device().allocate(bytes, what));
+  device().copy_to_device(buffer.data.get(), values.data(), bytes);
+  if (counts_packed_) totals_.weight_bytes += bytes;
   return buffer;
 }
 

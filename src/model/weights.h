@@ -34,7 +34,7 @@ enum class LoadMode { kCompute, kMeasure };
 class WeightLoader final : private quant::TensorSource {
  public:
   WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
-               const ops::Ops& ops, Device& device, LoadProgress progress,
+               const ops::Ops& ops, Device& device, ThreadPool* pool, LoadProgress progress,
                LoadMode mode = LoadMode::kCompute);
 
   bool is_gguf() const { return checkpoint_.format_name() == "gguf"; }
@@ -86,7 +86,7 @@ class WeightLoader final : private quant::TensorSource {
   const WeightTotals& totals() const { return totals_; }
 
   const std::string& path() const override { return checkpoint_.path(); }
-  Device& device() const { return device_; }
+  Device& device() const { return packing_.device; }
   const ops::Ops& ops() const { return ops_; }
 
  private:
@@ -100,7 +100,8 @@ class WeightLoader final : private quant::TensorSource {
   std::string quantized_module(std::string_view hf_name) const;
   Result<quant::QuantizedMatrix> take_quantized(const std::string& module, int64_t rows,
                                                 int64_t cols);
-  Result<ops::Weight> pack(const Tensor& tensor) const;
+  Result<ops::Weight> pack(const Tensor& tensor, std::span<const int64_t> source_rows = {});
+  void count_stored(int64_t num_parameters, int64_t size_bytes);
   Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);
   void give_back(const Tensor& tensor) const;
   std::string_view why_redundant(std::string_view name) const;
@@ -109,9 +110,10 @@ class WeightLoader final : private quant::TensorSource {
   const ModelConfig& config_;
   const Architecture& architecture_;
   const ops::Ops& ops_;
-  Device& device_;
+  ops::PackContext packing_;
   LoadProgress progress_;
   LoadMode mode_;
+  const bool counts_packed_;  // weight_bytes are those of the device, not of the file
   std::set<std::string> taken_;
   int64_t taken_bytes_ = 0;  // of the file
   WeightTotals totals_;

@@ -134,11 +134,12 @@ TEST(CliFlags, ConfigFilesThatAreWrongAreErrorsThatNameTheKey) {
   }
   // A file that is also the server's.
   const std::string config = testing::temp_path("config.yaml");
-  std::ofstream(config) << "port: 8000\n";
+  std::ofstream(config) << "port: 8000\nmax-num-queued-reqs: 5\n";
   const auto run = octavo("bench throughput " + model + " --config " + config +
                           " --num-prompts 1 --input-len 9 --output-len 1");
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_NE(run.err.find("port has no effect"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("max-num-queued-reqs has no effect"), std::string::npos) << run.err;
 }
 
 TEST(CliFlags, ThePageTableIsPrintedWhereItIsAskedFor) {

@@ -228,17 +228,21 @@ TEST(Generate, FlagsAndFilesThatAreWrongAreSaidBeforeTheModelIsLoaded) {
   expect_failure(answer_file("m.gguf", input, input), 2, "are the same file");
   expect_failure(answer_file("m.gguf", input, "o", "--port 80"), 2, "one of octavo serve");
   expect_failure(answer_file("m.gguf", input, "o", "--max-num-seq 8"), 2, "--max-num-seqs?");
+  expect_failure(answer_file("m.gguf", input, "o", "--max-num-queued-reqs 8"), 2,
+                 "--max-num-queued-reqs is not supported");
   const std::string model = tiny_model();
+  expect_failure(answer_file(model, input, temp_path("none"), "--chat-template '{% if %}'"), 1,
+                 "--chat-template");
   expect_failure(answer_file(model, "/nonexistent/in", temp_path("out")), 1, "/nonexistent/in");
   expect_failure(answer_file(model, "/", temp_path("out")), 1, "it is a folder");
   expect_failure(answer_file(model, input, "/nonexistent/out"), 1, "/nonexistent/out");
 }
 
-// The window is not the number of requests: the engine's own bounds do not matter.
+// The window is not the number of requests.
 TEST(Generate, MoreRequestsThanTheWindowHolds) {
   const std::string output = temp_path("out.jsonl");
-  const Outcome run = answer_file(tiny_model(), write_lines(many_requests(100)), output,
-                                  "--max-num-seqs 2 --max-num-queued-reqs 1");
+  const Outcome run =
+      answer_file(tiny_model(), write_lines(many_requests(100)), output, "--max-num-seqs 2");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::vector<Json> answers = read_answers(output);
   ASSERT_EQ(answers.size(), 100U);

@@ -85,7 +85,8 @@ class Fused : public ::testing::TestWithParam<Case> {
     const ops::Weight w = random_weight(rng, dtype, rows, cols);
     if (!packed) return w;
     const Tensor tensor{"w", dtype, {rows, cols}, w.data, w.owner};
-    return fused_.pack_weight(fused_, backends::cpu::cpu_device(), tensor).value();
+    ops::PackContext ctx{backends::cpu::cpu_device(), nullptr, nullptr};
+    return fused_.pack_weight(fused_, ctx, tensor, {}).value();
   }
 
   bool fuses(std::initializer_list<DType> dtypes) const {

@@ -240,6 +240,13 @@ TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
   }
 }
 
+// A copy of `w` that is packed by one thread, or by several; row i is row source_rows[i] of w.
+ops::Weight packed(const ops::Weight& w, int lanes, const std::vector<int64_t>& source_rows,
+                   ThreadPool* pool) {
+  ops::PackContext ctx{backends::cpu::cpu_device(), pool, nullptr};
+  return backends::cpu::pack_lanes(ctx, w, source_rows, lanes, "the weight").value();
+}
+
 // A row of weights that holds one is lost as a whole, and no other row.
 TEST_P(LinearKernel, CodesThatAreNoNumberAreNotLost) {
   const DType dtype = GetParam().dtype;
@@ -266,57 +273,55 @@ TEST_P(LinearKernel, CodesThatAreNoNumberAreNotLost) {
       auto* bytes = const_cast<std::byte*>(w.row(row));
       bytes[w.row_bytes() - dtype_traits(dtype).block_bytes] = static_cast<std::byte>(code);
       expect_lost(w, row);
-      const int lanes = GetParam().kernel->packed_lanes;
-      if (lanes == 0 || dtype != DType::kMXFP4) continue;
-      const auto packed =
-          backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "the weight");
-      ASSERT_TRUE(packed.ok());
-      expect_lost(*packed, row);
+      const int lanes = backends::cpu::lanes_of(*GetParam().kernel, dtype, cols);
+      if (lanes > 0) expect_lost(packed(w, lanes, {}, nullptr), row);
     }
   }
 }
 
 TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
-  const int lanes = GetParam().kernel->packed_lanes;
-  if (lanes == 0 ||
-      backends::cpu::quantized_index(GetParam().dtype) >= backends::cpu::kNumUnpackedTypes) {
-    GTEST_SKIP() << "reads rows only";
-  }
   Rng rng(6);
+  ThreadPool pool(2);
+  bool any = false;
   for (const int64_t cols : widths()) {
+    const int lanes = backends::cpu::lanes_of(*GetParam().kernel, GetParam().dtype, cols);
+    if (lanes == 0) continue;
+    any = true;
     for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 141}) {
       const int64_t outputs = random_int(rng, 1, 90);
       const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
-      const auto packed =
-          backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "the weight");
-      ASSERT_TRUE(packed.ok());
+      const ops::Weight lanes_of_w = packed(w, lanes, {}, rows % 2 == 0 ? &pool : nullptr);
       const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
       PaddedMat expected(rows, outputs);
       PaddedMat out(rows, outputs, 7);
       Context context(2, rows, cols);
       run(context, {expected, x, &w});
-      run(context, {out, x, &*packed});
+      run(context, {out, x, &lanes_of_w});
       ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
       ASSERT_TRUE(same_bits(expected, out)) << rows << " x " << cols << " x " << outputs;
     }
   }
+  if (!any) GTEST_SKIP() << "reads rows only";
 }
 
 TEST_P(LinearKernel, RowsOfPackedWeightsCanBeHadBack) {
-  const int lanes = GetParam().kernel->packed_lanes;
+  const int64_t cols = whole_blocks(600);
+  const int lanes = backends::cpu::lanes_of(*GetParam().kernel, GetParam().dtype, cols);
   if (lanes == 0) GTEST_SKIP() << "reads rows only";
   Rng rng(7);
-  const int64_t cols = whole_blocks(600);
-  const ops::Weight w = random_weight(rng, GetParam().dtype, 37, cols);
-  const auto packed = backends::cpu::pack_lanes(backends::cpu::cpu_device(), w, lanes, "w");
-  ASSERT_TRUE(packed.ok());
-  const DTypeTraits& traits = dtype_traits(w.dtype);
+  constexpr int64_t kRows = 837;  // several parts for each thread
+  const ops::Weight w = random_weight(rng, GetParam().dtype, kRows, cols);
+  std::vector<int64_t> source_rows(kRows);
+  for (int64_t n = 0; n < kRows; ++n) source_rows[n] = kRows - 1 - n;
+  ThreadPool pool(3);
+  const ops::Weight lanes_of_w = packed(w, lanes, source_rows, &pool);
+  const auto unit = backends::cpu::packed_unit(w.dtype);
   std::vector<std::byte> row(w.row_bytes());
-  for (int64_t n = 0; n < w.rows; ++n) {
-    for (int64_t b = 0; b < cols / traits.block_size; ++b) {
-      backends::cpu::copy_packed_block(row.data() + b * traits.block_bytes, *packed, n, b);
+  for (int64_t n = 0; n < kRows; ++n) {
+    for (int64_t u = 0; u < cols / unit.values; ++u) {
+      backends::cpu::copy_packed_unit(row.data() + u * unit.bytes, lanes_of_w, n, u);
     }
-    ASSERT_EQ(std::memcmp(row.data(), w.row(n), row.size()), 0) << n;
+    ASSERT_EQ(std::memcmp(row.data(), w.row(source_rows[n]), row.size()), 0) << n;
   }
 }
 

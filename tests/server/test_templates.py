@@ -1,11 +1,14 @@
 """Chat templates that are not the model's own: by flag, by request, and with contents as text or as
 parts. What `/detokenize` shows of `/tokenize` is what the model would see."""
 
+import json
 import os
+import subprocess
 import tempfile
 import unittest
 
-from harness import Server
+from harness import DATA, OCTAVO, Server
+from tiny_model import write_tiny_model
 
 SIMPLE = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
 PARTS = ("{% for m in messages %}[{{ m.role }}]{% for part in m.content %}"
@@ -34,6 +37,23 @@ class TemplatesTest(unittest.TestCase):
                     answer = server.post("/v1/chat/completions",
                                          {"messages": MESSAGES, "max_tokens": 2})
                     self.assertEqual(answer[0], 200)
+
+    def test_octavo_generate_takes_it_too(self):
+        lines = [{"messages": MESSAGES}, {"prompt": "[user] one\n", "add_special_tokens": False}]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("tiny.gguf", "in", "out")]
+            write_tiny_model(paths[0], os.path.join(DATA, "smollm2", "vocab.gguf"))
+            with open(paths[1], "w", encoding="utf-8") as file:
+                for line in lines:
+                    file.write(json.dumps({**line, "max_tokens": 4, "temperature": 0}) + "\n")
+            subprocess.run([OCTAVO, "generate", paths[0], "--input", paths[1], "--output", paths[2],
+                            "--chat-template", SIMPLE, "--threads", "1"],
+                           check=True, stderr=subprocess.DEVNULL)
+            with open(paths[2], encoding="utf-8") as file:
+                answers = [json.loads(line) for line in file]
+        self.assertEqual(answers[0]["usage"]["prompt_tokens"],
+                         answers[1]["usage"]["prompt_tokens"])
+        self.assertEqual(answers[0]["outputs"], answers[1]["outputs"])
 
     def test_bad_templates_end_the_start(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:

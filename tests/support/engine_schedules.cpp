@@ -129,7 +129,7 @@ class Harness {
     const int64_t longest =
         std::max(options.long_prompt_tokens, options.max_prompt_tokens) + options.max_answer_tokens;
     max_model_len_ = std::min(longest, model->max_model_len());
-    for (const int64_t block_size : {1, 3, 8, 16, 17}) runners_.push_back(load(block_size));
+    for (const int64_t block_size : options.block_sizes) runners_.push_back(load(block_size));
   }
 
   void run() {
@@ -144,12 +144,15 @@ class Harness {
     }
     EXPECT_GT(num_preemptions_, 0);
     EXPECT_GT(num_cached_tokens_, 0);
+    EXPECT_EQ(num_given_back_ > 0, options_.gives_back);
   }
 
  private:
   std::unique_ptr<ModelRunner> load(int64_t block_size) {
     LoadOptions load_options;
     load_options.threads = 1;
+    load_options.backend = options_.backend;
+    load_options.attn_implementation = options_.attn_implementation;
     load_options.kv_cache_dtype = options_.kv_cache_dtype;
     engine::RunnerLimits limits;
     limits.block_size = block_size;
@@ -223,6 +226,7 @@ class Harness {
                                });
     EngineCoreConfig config = core_config(*runners_.back());
     config.num_blocks = runners_.back()->num_kv_blocks();
+    config.span = {};  // nothing is given back
     config.enable_prefix_caching = false;
     EngineCore core(config, executor, tokenizer_.get(), [] { return 0.0; });
     auto active = core.prepare(1, std::move(request), [&](const RequestOutput& event) {
@@ -243,6 +247,7 @@ class Harness {
     config.scheduler.max_num_seqs = 64;
     config.scheduler.max_logit_rows = runner.limits().max_logit_rows;
     config.block_size = runner.limits().block_size;
+    config.span = engine::attention_span(runner.model().config());
     config.max_model_len = max_model_len_;
     config.vocab_size = vocab_size_;
     return config;
@@ -266,7 +271,9 @@ class Harness {
       const auto tokens = static_cast<int64_t>(chosen->request.prompt_token_ids.size()) +
                           *chosen->request.sampling.max_tokens;
       config.num_blocks =
-          std::max(config.num_blocks, (tokens + config.block_size - 1) / config.block_size);
+          std::max(config.num_blocks,
+                   config.span.peak_blocks(tokens, config.scheduler.max_num_batched_tokens,
+                                           config.block_size));
     }
     config.num_blocks += below(rng, 1 + options_.max_spare_tokens / config.block_size);
     return config;
@@ -304,6 +311,7 @@ class Harness {
       }
       core.step();
       ASSERT_TRUE(core.check_integrity());
+      if (config.span.bounded() && core.has_requests()) count_given_back(core, collectors.size());
     }
     for (size_t i = 0; i < cases.size(); ++i) expect_same_answers(*cases[i], *collectors[i]);
     const EngineStats stats = core.stats();
@@ -313,6 +321,13 @@ class Harness {
     EXPECT_EQ(stats.num_finished + stats.num_cancelled, stats.num_submitted);
     num_preemptions_ += stats.num_preemptions;
     num_cached_tokens_ += stats.prefix_cache_hits;
+  }
+
+  void count_given_back(const EngineCore& core, size_t num_requests) {
+    for (RequestId id = 0; id < num_requests; ++id) {
+      const auto table = core.page_table(id, 0);
+      if (table.ok() && !table->empty()) num_given_back_ += table->front().block < 0 ? 1 : 0;
+    }
   }
 
   static void expect_same_row(const Expected& expected, int64_t position,
@@ -355,6 +370,7 @@ class Harness {
   std::vector<Case> pool_;
   int64_t num_preemptions_ = 0;
   int64_t num_cached_tokens_ = 0;
+  int64_t num_given_back_ = 0;  // sequences and steps where the first block was gone
 };
 
 }  // namespace

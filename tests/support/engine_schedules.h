@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace octavo::testing {
 
 struct ScheduleOptions {
   std::string model_path;
+  std::string backend = "cpu";
+  std::string attn_implementation = "auto";
+  std::vector<int64_t> block_sizes = {1, 3, 8, 16, 17};
   std::string kv_cache_dtype = "auto";
   uint64_t first_seed = 1;
   int64_t num_schedules = 100;
@@ -18,6 +22,7 @@ struct ScheduleOptions {
   int64_t long_prompt_tokens = 300;  // of one request in each pool: more than an attention tile
   int64_t max_answer_tokens = 12;
   int64_t max_spare_tokens = 150;  // of the KV cache beyond what the largest request needs
+  bool gives_back = false;         // blocks that its layers no longer see
 };
 
 // Fails the running test at the first schedule that differs; the message has its seed.

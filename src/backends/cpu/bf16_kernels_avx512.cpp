@@ -60,10 +60,16 @@ OCTAVO_INLINE void multiply_tile(const Bf16Multiply& a, int64_t row) {
       sums[r][v] = a.accumulate ? load(out + r * a.out_stride + v * kLanes) : set1(0);
     }
   }
+  const bool packed = a.lane_stride != 0;
+  const int64_t lane = packed ? a.lane_stride : kLanes;
+  const int64_t step = packed ? kLanes : kPanel;
+  const int64_t ahead = packed ? kPrefetchAhead / static_cast<int64_t>(sizeof(uint32_t)) : 0;
   const uint32_t* panel = a.panel;
-  for (int64_t pair = 0; pair < a.pairs; ++pair, panel += kPanel) {
+  for (int64_t pair = 0; pair < a.pairs; ++pair, panel += step) {
+    __builtin_prefetch(panel + ahead, 0, 2);
+    __builtin_prefetch(panel + lane + ahead, 0, 2);
     const __m512bh w0 = as_bf16(_mm512_loadu_si512(panel));
-    const __m512bh w1 = as_bf16(_mm512_loadu_si512(panel + kLanes));
+    const __m512bh w1 = as_bf16(_mm512_loadu_si512(panel + lane));
     for (int r = 0; r < kRows; ++r) {
       const __m512bh two = as_bf16(set1_int(static_cast<int32_t>(x[r * a.x_stride + pair])));
       sums[r][0] = _mm512_dpbf16_ps(sums[r][0], w0, two);
@@ -94,6 +100,6 @@ void multiply(const Bf16Multiply& a) {
 
 }  // namespace
 
-const Bf16Kernels kBf16Avx512 = {kPanel, round_to_bf16, unpack, multiply};
+const Bf16Kernels kBf16Avx512 = {kPanel, kTileRows, round_to_bf16, unpack, multiply};
 
 }  // namespace octavo::backends::cpu

@@ -78,6 +78,8 @@ constexpr FloatKernels kFloatKernels = {
      unpack_quantized<ops::BlockQ5_K>, unpack_quantized<ops::BlockQ6_K>,
      unpack_quantized<ops::BlockIQ4_NL>, unpack_quantized<ops::BlockIQ4_XS>,
      unpack_quantized<ops::BlockMXFP4>},
+    unpack_lanes<Format::kF16>,
+    unpack_lanes<Format::kBF16>,
     multiply,
     {{scale_query, score<unpack<Format::kF32>>, weigh<widen<Format::kF32>>},
      {scale_query, score<unpack<Format::kF16>>, weigh<widen<Format::kF16>>},

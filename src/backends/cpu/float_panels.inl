@@ -76,6 +76,20 @@ void unpack(float* dst, const void* const* rows, int64_t count) {
   }
 }
 
+template <Format kFormat>
+void unpack_lanes(float* dst, const void* packed, int64_t lane_stride, int64_t count) {
+  const char* p = static_cast<const char*>(packed);
+  for (int half = 0; half < 2; ++half, p += lane_stride) {
+    for (int64_t i = 0; i < count; i += 2) {
+      const char* word = p + i / 2 * static_cast<int64_t>(sizeof(IntVec));
+      __builtin_prefetch(word + kPrefetchAhead, 0, 2);
+      IntVec two_values;
+      memcpy(&two_values, word, sizeof(two_values));
+      store_word<kFormat>(dst + i * kPanel + half * kLanes, two_values);
+    }
+  }
+}
+
 // 32 values of kLanes rows.
 template <typename Block>
 OCTAVO_INLINE void store_values(float* dst, const LaneBlock<kParts<Block>>& in) {
@@ -115,9 +129,10 @@ OCTAVO_INLINE void multiply_tile(const FloatMultiply& a, int64_t row) {
     }
   }
   const float* panel = a.panel;
+  const int64_t lane = a.lane_stride == 0 ? kLanes : a.lane_stride;
   for (int64_t k = 0; k < a.k; ++k, panel += a.panel_stride) {
     const Vec w0 = load(panel);
-    const Vec w1 = load(panel + kLanes);
+    const Vec w1 = load(panel + lane);
     for (int r = 0; r < kRows; ++r) {
       const Vec value = set1(x[r * a.x_stride + k]);
       sums[r][0] = fma(value, w0, sums[r][0]);

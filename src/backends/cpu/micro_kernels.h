@@ -30,12 +30,18 @@ struct FloatMultiply {
   const float* panel;
   int64_t panel_stride;
   int64_t k;
-  bool accumulate;  // go on from the sums in `out`
+  bool accumulate;          // go on from the sums in `out`
+  int64_t lane_stride = 0;  // values between the panel's two vectors; 0: they lie side by side
 };
 
 // dst[i * panel + r] = value i of rows[r], i < count (whole blocks). There are `panel` row
 // pointers.
 using FloatUnpack = void (*)(float* dst, const void* const* rows, int64_t count);
+
+// The same from rows that pack_lanes brought beside one another, of values of 16 bits; `packed` are
+// those of the first `lanes` rows, the next are lane_stride bytes from there; an even `count`.
+using FloatUnpackLanes = void (*)(float* dst, const void* packed, int64_t lane_stride,
+                                  int64_t count);
 
 struct FloatKernels {
   int panel;
@@ -44,6 +50,8 @@ struct FloatKernels {
   FloatUnpack unpack_f16;
   FloatUnpack unpack_bf16;
   FloatUnpack unpack_quantized[kNumUnpackedTypes];
+  FloatUnpackLanes unpack_lanes_f16;
+  FloatUnpackLanes unpack_lanes_bf16;
 
   void (*multiply)(const FloatMultiply&);
 
@@ -140,10 +148,12 @@ struct Bf16Multiply {
   const uint32_t* panel;
   int64_t pairs;
   bool accumulate;
+  int64_t lane_stride;  // of packed weights: words between the panel's two vectors; else 0
 };
 
 struct Bf16Kernels {
   int panel;
+  int few_rows;  // that are multiplied in one go
   // dst[i] = bfloat16(src[i]); an odd count is padded with zero.
   void (*round)(uint32_t* dst, const float* src, int64_t count);
   // dst[p * panel + r] = values 2p and 2p + 1 of rows[r]; an odd count is padded with zero.

@@ -73,13 +73,17 @@ void decode_table_row(const ops::Weight& table, int64_t row, ops::DecodeRowFn de
     decode(table.row(row), out, table.cols);
     return;
   }
-  constexpr int64_t kMostBlockBytes = 512;
-  std::byte block[kMostBlockBytes];
-  const DTypeTraits& traits = dtype_traits(table.dtype);
-  OCTAVO_DCHECK(traits.block_bytes <= kMostBlockBytes);
-  for (int64_t b = 0; b < table.cols / traits.block_size; ++b, out += traits.block_size) {
-    copy_packed_block(block, table, row, b);
-    decode(block, out, traits.block_size);
+  constexpr int64_t kRunBytes = 512;
+  std::byte run[kRunBytes];
+  const PackedUnit unit = packed_unit(table.dtype);
+  OCTAVO_DCHECK(unit.bytes <= kRunBytes);
+  const int64_t units = table.cols / unit.values;
+  for (int64_t begin = 0; begin < units;) {
+    const int64_t count = std::min(kRunBytes / unit.bytes, units - begin);
+    for (int64_t i = 0; i < count; ++i)
+      copy_packed_unit(run + i * unit.bytes, table, row, begin + i);
+    decode(run, out + begin * unit.values, count * unit.values);
+    begin += count;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/pack_row_major.h"
 #include "backends/ref/ref.h"
@@ -55,7 +56,8 @@ class PackRowMajor : public ::testing::Test {
     tensor.shape = std::move(shape);
     tensor.data = bytes_.get();
     tensor.owner = bytes_;
-    return ops_.pack_weight(ops_, cpu::cpu_device(), tensor);
+    ops::PackContext ctx{cpu::cpu_device(), nullptr, nullptr};
+    return ops_.pack_weight(ops_, ctx, tensor, source_rows_);
   }
   void expect_refused(DType dtype, Shape shape, StatusCode code) {
     const Result<ops::Weight> weight = pack(dtype, std::move(shape));
@@ -65,6 +67,7 @@ class PackRowMajor : public ::testing::Test {
   }
 
   ops::Ops ops_ = ref::make_ops();
+  std::vector<int64_t> source_rows_;
   std::shared_ptr<std::byte[]> bytes_{new std::byte[4096]};
 };
 
@@ -75,6 +78,17 @@ TEST_F(PackRowMajor, IsAView) {
   EXPECT_EQ(weight->row(2), bytes_.get() + 80);
   EXPECT_EQ(weight->size_bytes(), 120);
   EXPECT_EQ(bytes_.use_count(), 2);
+}
+
+TEST_F(PackRowMajor, CopiesRowsInAnotherOrder) {
+  for (int i = 0; i < 120; ++i) bytes_[i] = static_cast<std::byte>(i);
+  source_rows_ = {2, 0, 1};
+  const Result<ops::Weight> weight = pack(DType::kQ4_1, {3, 64});
+  ASSERT_TRUE(weight.ok());
+  for (int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(std::memcmp(weight->row(row), bytes_.get() + source_rows_[row] * 40, 40), 0);
+  }
+  EXPECT_EQ(bytes_.use_count(), 1);
 }
 
 TEST_F(PackRowMajor, RefusesWhatIsNoWeight) {

@@ -54,7 +54,7 @@ TEST(ThreadPool, PartsBecomeSmaller) {
       ASSERT_LE(size, last);
       last = size;
     }
-    EXPECT_LE(parts, 32);
+    EXPECT_LE(parts, 64);
     EXPECT_EQ(last, 1) << n;
   }
 }

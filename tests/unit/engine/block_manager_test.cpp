@@ -159,16 +159,16 @@ TEST(BlockManager, AForkWithoutRoomChangesNothing) {
 }
 
 TEST(BlockManager, WhatAWindowLeavesBehindIsGivenBack) {
-  BlockManager manager(8, 4, true);
+  BlockManager manager(8, 4, true, {.window = 5});
   BlockTable table;
   ASSERT_TRUE(manager.grow(table, 16));
   manager.index_computed(table, counting(16), 16, "");
-  manager.release_front(table, 11);
+  manager.release_unseen(table, 15);  // sees 11 to 15
   EXPECT_EQ(table.blocks[0], -1);
   EXPECT_EQ(table.blocks[1], -1);
   EXPECT_EQ(manager.num_used_blocks(), 2);
   EXPECT_EQ(manager.page_table(table)[1].block, -1);
-  manager.release_front(table, 15);
+  manager.release_unseen(table, 16);  // sees 12 to 16
   EXPECT_EQ(manager.num_used_blocks(), 1);
   EXPECT_TRUE(intact(manager, {&table}));
   manager.shrink(table, 0);

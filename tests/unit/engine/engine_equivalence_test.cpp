@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "base/env.h"
+#include "formats/hf_checkpoint.h"
 #include "support/engine_schedules.h"
 #include "support/temp_path.h"
 #include "support/tiny_llama.h"
@@ -38,6 +41,35 @@ void run_schedules(const char* kv_cache_dtype, int64_t num_schedules) {
   options.num_schedules = number_of("OCTAVO_TEST_SCHEDULES", num_schedules);
   options.first_seed = static_cast<uint64_t>(number_of("OCTAVO_TEST_SEED", 1));
   testing::run_random_schedules(options);
+}
+
+// Of models whose layers all look back only so far.
+testing::ScheduleOptions bounded(const std::string& path) {
+  testing::ScheduleOptions options;
+  options.model_path = path;
+  options.num_schedules = number_of("OCTAVO_TEST_SCHEDULES", kSchedules) / 4;
+  options.first_seed = static_cast<uint64_t>(number_of("OCTAVO_TEST_SEED", 1));
+  options.long_prompt_tokens = 200;
+  options.max_spare_tokens = 60;
+  options.gives_back = true;
+  return options;
+}
+
+TEST(EngineEquivalence, RandomSchedulesOfWindowsChangeNoBit) {
+  testing::run_random_schedules(bounded(OCTAVO_TEST_DATA "/goldens/mistral_window"));
+}
+
+TEST(EngineEquivalence, RandomSchedulesOfChunksChangeNoBit) {
+  const std::string source = OCTAVO_TEST_DATA "/goldens/llama4_scout";
+  const std::string folder = testing::temp_path("chunks");
+  std::filesystem::copy(source, folder);
+  std::string config = formats::read_text_file(source + "/config.json").value();
+  const std::string pattern = "[1, 1, 1, 0, 1]";  // which layers have chunks
+  const size_t found = config.find(pattern);
+  ASSERT_NE(found, std::string::npos);
+  config.replace(found, pattern.size(), "[1, 1, 1, 1, 1]");
+  std::ofstream(folder + "/config.json") << config;
+  testing::run_random_schedules(bounded(folder));
 }
 
 TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {

@@ -129,8 +129,8 @@ TEST_P(GoldenSchemes, ProductsOfRoundedInputs) {
   for (const char* name : {"ref", "cpu"}) {
     SCOPED_TRACE(name);
     auto backend = backends::open_backend(name, backends::Arithmetic::kFloat32).value();
-    ops::Weight weight =
-        backend.ops.pack_weight(backend.ops, *backend.device, matrix.tensor).value();
+    ops::PackContext packing{*backend.device, nullptr, nullptr};
+    ops::Weight weight = backend.ops.pack_weight(backend.ops, packing, matrix.tensor, {}).value();
     weight.scales = matrix.scales.data();
     weight.scale_block = matrix.scale_block;
     weight.input = matrix.input;
