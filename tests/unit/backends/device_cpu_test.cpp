@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "backends/pack_row_major.h"
 #include "backends/ref/ref.h"
