@@ -28,9 +28,9 @@ OCTAVO_INLINE float larger(float a, float b) {
   return a > b ? a : b;
 }
 
-// exp(x) for x in [-87, 0], anything for others: off by 2 units in the last place at most: 2^n
-// times the exponential of what is left, which lies in [-ln 2 / 2, ln 2 / 2]. Without branches and
-// calls, for vectors.
+// exp(x) for x in [-87, 0], off by 2 units in the last place at most; for others, anything. It is
+// 2^n times the exponential of what is left, which lies in [-ln 2 / 2, ln 2 / 2]: without branches
+// and calls, for vectors.
 OCTAVO_INLINE float exp_of(float x) {
   constexpr float kLog2E = 1.44269504f;
   constexpr float kLn2High = 0.693359375f;  // few bits: n times it is exact
@@ -164,8 +164,8 @@ TokenId SoftmaxRow::find(double target) const {
     if (before + sums_[b] > target) break;
     before += sums_[b];
   }
-  size_t last =
-      chosen * kBlock;  // where rounding leaves the target unreached, the last that counts
+  // Where rounding leaves the target unreached, it is the last that has a weight.
+  size_t last = chosen * kBlock;
   const size_t end = std::min(logits_.size(), last + kBlock);
   for (size_t i = last; i < end && before <= target; ++i) {
     if (weights_[i] == 0 || scaled(logits_[i]) < bound_) continue;

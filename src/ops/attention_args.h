@@ -18,11 +18,11 @@
 
 namespace octavo::ops {
 
-// A row of the cache is what a token leaves in it for one KV head: head_dim values of `dtype` (kF32,
-// kBF16, kF16), or of kI8 codes and behind them, not aligned, the float that they are multiplied
-// with: the row's largest magnitude / 127, so that code = round(value / scale), ties to even. A row
-// whose values are all below kLeastKvMagnitude counts as zero, with a scale of zero; one that holds
-// an infinity or a NaN has a NaN for its scale and zeros for codes.
+// A row of the cache is what a token leaves in it for one KV head: head_dim values of kF32, kBF16
+// or kF16; or of kI8 codes and behind them, not aligned, the float that they are multiplied with:
+// the row's largest magnitude / 127, so that code = round(value / scale), ties to even. A row whose
+// values are all below kLeastKvMagnitude counts as zero, with a scale of zero; one that holds an
+// infinity or a NaN has a NaN for its scale and zeros for codes.
 inline int64_t kv_row_bytes(DType dtype, int64_t head_dim) {
   const int64_t scale_bytes = dtype == DType::kI8 ? sizeof(float) : 0;
   return dtype_bytes(dtype, head_dim) + scale_bytes;

@@ -181,9 +181,9 @@ int64_t Attention::locate(const Unit& u, int64_t tile, const Part& part,
 void Attention::prefetch(const void* row) const {
   const auto* bytes = static_cast<const std::byte*>(row);
   // A line that a row ends in is most often the one that the next row begins in.
-  int64_t i = 0;
-  do __builtin_prefetch(bytes + i, 0, 2);
-  while ((i += kCacheLine) + kCacheLine <= row_bytes_);
+  for (int64_t i = 0; i == 0 || i + kCacheLine <= row_bytes_; i += kCacheLine) {
+    __builtin_prefetch(bytes + i, 0, 2);
+  }
 }
 
 Sums Attention::take_sums(Arena& arena, int64_t queries) const {

@@ -371,20 +371,26 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     tma_prefetch_map(maps.k);
     tma_prefetch_map(maps.v);
     constexpr uint32_t kReaders = Config::kMmaGroups * 4;  // one lane a warp
-    const auto init_pairs = [](uint32_t full, uint32_t empty, uint32_t count, uint32_t readers) {
+    const auto init_pairs = [](uint32_t full, uint32_t empty, uint32_t count, uint32_t readers,
+                               uint32_t writers = 1) {
       for (uint32_t i = 0; i < count; ++i) {
-        mbarrier_init(full + 8 * i, 1);
+        mbarrier_init(full + 8 * i, writers);
         mbarrier_init(empty + 8 * i, readers);
       }
     };
     init_pairs(shared + Shared::kQFull, shared + Shared::kQEmpty, Config::kQStages, kReaders);
-    init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages, kReaders);
-    init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages, kReaders);
+    constexpr uint32_t kWriters = Config::kFp8 ? Config::kConvertWarps / 2 : 1;  // of K, of V
+    init_pairs(shared + Shared::kKFull, shared + Shared::kKEmpty, Config::kStages, kReaders,
+               kWriters);
+    init_pairs(shared + Shared::kVFull, shared + Shared::kVEmpty, Config::kStages, kReaders,
+               kWriters);
     init_pairs(shared + Shared::kItemFull, shared + Shared::kItemEmpty, kItemSlots,
-               kReaders + (Config::kFp8 ? 3 : 1));
+               kReaders + 1 + Config::kConvertWarps);
     if constexpr (Config::kFp8) {
-      init_pairs(shared + Shared::kRawKFull, shared + Shared::kRawKEmpty, Config::kRawStages, 1);
-      init_pairs(shared + Shared::kRawVFull, shared + Shared::kRawVEmpty, Config::kRawStages, 1);
+      init_pairs(shared + Shared::kRawKFull, shared + Shared::kRawKEmpty, Config::kRawStages,
+                 kWriters);
+      init_pairs(shared + Shared::kRawVFull, shared + Shared::kRawVEmpty, Config::kRawStages,
+                 kWriters);
     }
     mbarrier_fence_init();
   }
@@ -392,15 +398,19 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 
   // By a shuffle, so that the compiler knows the value to be the same in all lanes of a warp.
   const int group = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 128, 0);
+  const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32 % 4, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   if (group == 0) {
     setmaxnreg_decrease<Config::kProducerRegisters>();
-    const int warp = __shfl_sync(0xFFFFFFFF, static_cast<int>(threadIdx.x) / 32, 0);
-    const int lane = static_cast<int>(threadIdx.x) % 32;
     if (warp == 0) key_role<Config>(params, maps, shared, lane);
     if (warp == 1) value_role<Config>(params, maps, shared, lane);
-    if constexpr (Config::kFp8) {
-      if (warp == 2) convert_role<Config, true>(shared, lane);
-      if (warp == 3) convert_role<Config, false>(shared, lane);
+    if constexpr (Config::kFp8 && !Config::kConvertGroup) {
+      if (warp >= 2) convert_role<Config>(shared, warp - 2, lane);
+    }
+  } else if (group > Config::kMmaGroups) {
+    if constexpr (Config::kConvertGroup) {
+      setmaxnreg_decrease<Config::kConvertRegisters>();
+      convert_role<Config>(shared, warp, lane);
     }
   } else {
     setmaxnreg_increase<Config::kMmaRegisters>();

@@ -28,11 +28,17 @@ struct PrefillConfig {
   static constexpr int kQBytes = kBlockM * kHeadDim * 2;
   static constexpr int kTileBytes = kBlockN * kHeadDim * 2;
   static constexpr int kRawBytes = kBlockN * kHeadDim;
-  static constexpr int kThreads = 128 * (kMmaGroups + 1);
+  // Warps that make half precision of E4M3, half of them for K: in a group of their own, but with
+  // hd256, whose products need more registers than a thread of four groups starts with, two of the
+  // producer's.
+  static constexpr bool kConvertGroup = kFp8 && kHeadDim < 256;
+  static constexpr int kConvertWarps = kConvertGroup ? 4 : kFp8 ? 2 : 0;
+  static constexpr int kThreads = 128 * (kMmaGroups + (kConvertGroup ? 2 : 1));
   // The register file has 512 for each of 128 threads. A product may be in flight on O, S and P:
   // (kHeadDim + kBlockN + kBlockN / 2) / 2 registers.
-  static constexpr int kProducerRegisters = kMmaGroups == 2 ? 40 : 32;
-  static constexpr int kMmaRegisters = kMmaGroups == 2 ? 232 : 160;
+  static constexpr int kProducerRegisters = kThreads == 384 ? 40 : 32;
+  static constexpr int kConvertRegisters = 40;
+  static constexpr int kMmaRegisters = kThreads == 384 ? 232 : kConvertGroup ? 216 : 160;
 };
 
 // The kernels there are (one of each in attention_prefill_hd*.cu). What bounds them is shared
@@ -47,7 +53,7 @@ template <bool kSoftcap>
 using PrefillHd256 = PrefillConfig<256, 2, 64, 2, 1, kSoftcap>;
 using PrefillHd256Contiguous = PrefillConfig<256, 2, 80, 2, 1, false>;
 template <bool kSoftcap>
-using PrefillHd64Fp8 = PrefillConfig<64, kSoftcap ? 2 : 3, 128, 2, 1, kSoftcap, 2>;
+using PrefillHd64Fp8 = PrefillConfig<64, 2, 128, 2, 1, kSoftcap, 2>;
 template <bool kSoftcap>
 using PrefillHd128Fp8 = PrefillConfig<128, 2, 128, 2, 1, kSoftcap, 2>;
 template <bool kSoftcap>

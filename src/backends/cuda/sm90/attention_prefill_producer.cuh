@@ -205,9 +205,10 @@ __device__ __forceinline__ void value_role(const TmaPrefillParams& params, const
   }
 }
 
-// A warp that makes half precision of the tiles of K or V that TMA has brought as E4M3.
+// The warp of `share` among those that make half precision of the tiles of K or V that TMA has
+// brought as E4M3: they share the rows.
 template <typename Config, bool kKeys>
-__device__ __forceinline__ void convert_role(uint32_t shared, int lane) {
+__device__ __forceinline__ void convert_tiles(uint32_t shared, int share, int lane) {
   using Shared = PrefillShared<Config>;
   using Ring = KvRing<Config, kKeys>;
   constexpr uint32_t kTiles = kKeys ? Shared::kK : Shared::kV;
@@ -216,12 +217,12 @@ __device__ __forceinline__ void convert_role(uint32_t shared, int lane) {
   // Eight lanes have four chunks of two rows: what they write goes to different banks.
   constexpr int kChunks = Config::kHeadDim / 16;
   const int lane_chunk = lane / 8 % (kChunks / 4) * 4 + lane % 4;
-  const int lane_row = lane / 8 / (kChunks / 4) * 2 + lane / 4 % 2;
   constexpr int kRowsAtOnce = 32 / kChunks;
-  // One load after another's store takes a latency each (671 us where this takes MEASURE).
-  constexpr int kAhead = Config::kMmaGroups == 2 ? 4 : 1;  // as registers allow
-  constexpr int kUnroll = kAhead == 1 ? 2 : 1;
-  static_assert(Config::kBlockN % (kAhead * kRowsAtOnce) == 0);
+  // A load after another's store would wait for a latency each.
+  constexpr int kAhead = 4;
+  constexpr int kRows = Config::kBlockN / (Config::kConvertWarps / 2);
+  static_assert(kRows % (kAhead * kRowsAtOnce) == 0);
+  const int begin = share * kRows + lane / 8 / (kChunks / 4) * 2 + lane / 4 % 2;
   uint32_t use = 0;
   for (uint32_t item_use = 0;; ++item_use) {
     const int word = published_word<Config>(shared, item_use, lane);
@@ -235,8 +236,8 @@ __device__ __forceinline__ void convert_role(uint32_t shared, int lane) {
       const uint32_t tile = shared + kTiles + stage * Config::kTileBytes;
       mbarrier_wait(shared + Ring::kFull + 8 * raw_stage, ring_parity<Ring::kStages>(use));
       mbarrier_wait(shared + kEmpty + 8 * stage, ring_parity<Config::kStages>(use) ^ 1);
-#pragma unroll kUnroll
-      for (int first = lane_row; first < Config::kBlockN; first += kAhead * kRowsAtOnce) {
+#pragma unroll 1
+      for (int first = begin; first < begin + kRows; first += kAhead * kRowsAtOnce) {
         uint4 x[kAhead];
 #pragma unroll
         for (int j = 0; j < kAhead; ++j) {
@@ -254,6 +255,17 @@ __device__ __forceinline__ void convert_role(uint32_t shared, int lane) {
       release(shared + Ring::kEmpty + 8 * raw_stage);
       release(shared + kFull + 8 * stage);
     }
+  }
+}
+
+// One of kConvertWarps warps: the first half of them converts K.
+template <typename Config>
+__device__ __forceinline__ void convert_role(uint32_t shared, int warp, int lane) {
+  constexpr int kShares = Config::kConvertWarps / 2;
+  if (warp < kShares) {
+    convert_tiles<Config, true>(shared, warp, lane);
+  } else {
+    convert_tiles<Config, false>(shared, warp - kShares, lane);
   }
 }
 
