@@ -32,4 +32,16 @@ inline constexpr double kGeluTanhMul = 4e-6;
 inline constexpr double kSoftcap = 1e-6;
 inline constexpr double kExperts = 1e-6;
 
+// GPUs sum in float32 in other orders, and their functions are less exact.
+inline constexpr double kGpuRmsNorm = 2e-6;
+inline constexpr double kGpuRope = 2e-6;
+inline constexpr double kGpuSoftcap = 2e-6;
+inline constexpr double kGpuProduct = 1e-5;
+// Half a step of a bfloat16 result, and as much where a rounding falls the other way.
+inline constexpr double kGpuBf16Rounding = 0x1p-8;
+// Probabilities meet values in bfloat16; the result is one.
+inline constexpr double kGpuAttention = 1.5e-2;
+// Several bfloat16 steps in a row.
+inline constexpr double kGpuComposite = 2e-2;
+
 }  // namespace octavo::testing

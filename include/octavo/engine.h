@@ -20,9 +20,10 @@ enum class SchedulingPolicy { kFcfs, kPriority };
 
 // What the engine may use. 0 leaves a choice to the engine; what it chose is logged at start.
 struct EngineConfig : LoadOptions {
-  int64_t block_size = 16;                   // tokens of a KV block
-  int64_t max_num_seqs = 128;                // sequences that run at once
-  int64_t max_num_batched_tokens = 512;      // tokens of a step; at least max_num_seqs
+  int64_t block_size = 16;     // tokens of a KV block
+  int64_t max_num_seqs = 128;  // sequences that run at once
+  // Tokens of a step; at least max_num_seqs. 0: 512, on a GPU 2048, or more for more sequences.
+  int64_t max_num_batched_tokens = 0;
   int64_t long_prefill_token_threshold = 0;  // most tokens of one prompt in a step; 0: no limit
   SchedulingPolicy scheduling_policy = SchedulingPolicy::kFcfs;
   bool enable_prefix_caching = true;
@@ -31,7 +32,9 @@ struct EngineConfig : LoadOptions {
 
   // The size of the KV cache: exactly num_gpu_blocks_override blocks, or what fits into
   // kv_cache_memory_bytes, or else what all sequences can need, up to 40 % of the memory that is
-  // available; never more than max_paged_cache_size blocks.
+  // available, on a GPU up to what weights and workspace leave of gpu_memory_utilization of what
+  // was free; never more than max_paged_cache_size blocks.
+  double gpu_memory_utilization = 0.9;
   int64_t max_paged_cache_size = 0;
   int64_t num_gpu_blocks_override = 0;
   int64_t kv_cache_memory_bytes = 0;

@@ -18,9 +18,10 @@
 namespace octavo {
 
 struct LoadOptions {
-  std::string backend = "auto";         // auto, cpu, ref
-  std::string dtype = "auto";           // auto, bfloat16, float32: arithmetic of matrix products
-  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
+  std::string backend = "auto";  // auto, cpu, cuda, ref; auto: a GPU that can be used
+  std::string dtype = "auto";    // auto, bfloat16, float32: arithmetic of matrix products
+  // auto, float32, bfloat16, float16, int8; on a GPU auto, bfloat16, fp8.
+  std::string kv_cache_dtype = "auto";
   // auto, flash_attention_3, flash_attention_2, paged, sdpa, eager; auto: the best that can run.
   std::string attn_implementation = "auto";
   // Copy weights into the layout that is computed fastest, where memory suffices; else they are
@@ -42,7 +43,7 @@ struct ModelInfo {
   std::string attention;  // the implementation and why, e.g. "flash_attention_3 (sm_90a)"
   int threads = 0;
   int64_t num_parameters = 0;
-  int64_t weight_bytes = 0;  // of all weights as stored
+  int64_t weight_bytes = 0;  // of all weights as stored, on a GPU as they lie there
   int64_t decode_bytes = 0;  // of weights read to decode one token
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;  // values of an embedding

@@ -1,6 +1,7 @@
 #include "backends/attention_choice.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/format.h"
 
@@ -18,6 +19,7 @@ struct Implementation {
   std::vector<int> head_dims;  // empty: all up to max_head_dim
   int max_head_dim;
   std::string_view gpu_reason;
+  bool any_block_size = false;  // else powers of two from 16 to 256
 };
 
 const std::vector<Implementation>& table() {
@@ -33,7 +35,7 @@ const std::vector<Implementation>& table() {
        0,
        ""},
       {"sdpa", true, "there are no GPU kernels of this name", 0, false, {}, 0, ""},
-      {"eager", true, nullptr, 80, false, {}, 256, "the plain fp32 kernel: exact, slow"},
+      {"eager", true, nullptr, 80, false, {}, 256, "the plain fp32 kernel: exact, slow", true},
   };
   return rows;
 }
@@ -54,6 +56,11 @@ std::string why_not(const Implementation& row, const AttentionFacts& facts) {
       std::find(row.head_dims.begin(), row.head_dims.end(), facts.head_dim) != row.head_dims.end();
   if (facts.head_dim != 0 && (!dim_fits || facts.head_dim > row.max_head_dim)) {
     return format("it has no kernel for a head_dim of {}", facts.head_dim);
+  }
+  const auto block_size = static_cast<unsigned>(facts.block_size);
+  const bool block_fits = std::has_single_bit(block_size) && block_size >= 16 && block_size <= 256;
+  if (facts.block_size != 0 && !row.any_block_size && !block_fits) {
+    return format("it has no kernel for a block_size of {}", facts.block_size);
   }
   return "";
 }

@@ -15,6 +15,7 @@ struct AttentionFacts {
   std::string backend;         // by name, for messages
   int compute_capability = 0;  // of the GPU, 90 for sm_90; 0: the backend computes on the CPU
   int head_dim = 0;            // 0: not known yet
+  int block_size = 0;          // of the KV cache; 0: not known yet
 };
 
 struct AttentionChoice {

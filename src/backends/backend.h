@@ -18,11 +18,19 @@ enum class Arithmetic {
 };
 const char* arithmetic_name(Arithmetic arithmetic);
 
+// What becomes of weights when they are packed.
+enum class Packing {
+  kFast,      // the layout that is computed fastest
+  kAsStored,  // host backends: views of the tensors, where they lie in the file
+  kNone,      // they stay unread: nothing is to be computed
+};
+
 struct Backend {
-  std::string name;            // "cpu", "ref"
+  std::string name;            // "cpu", "cuda", "ref"
   std::string kernels;         // the kernel set, e.g. "avx512_vnni"
   std::string kernels_reason;  // why it was chosen
   Arithmetic arithmetic;       // what kAuto became: for quantised weights
+  int compute_capability = 0;  // of the GPU, 90 for sm_90; 0: there is none
   Device* device = nullptr;    // lives as long as the process
   ops::Ops ops;
 };

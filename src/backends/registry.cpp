@@ -3,15 +3,24 @@
 #include "backends/cpu/device_cpu.h"
 #include "backends/ref/ref.h"
 #include "backends/select.h"
+#include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "base/log.h"
 
 #if OCTAVO_WITH_CUDA
+#include "backends/cuda/backend_cuda.h"
 #include "backends/cuda/describe.h"
 #endif
 
 namespace octavo::backends {
 namespace {
+
+#if OCTAVO_WITH_CUDA
+constexpr bool kHasGpuSupport = true;
+#else
+constexpr bool kHasGpuSupport = false;
+#endif
 
 Result<Backend> open_ref(Arithmetic arithmetic) {
   if (arithmetic != Arithmetic::kAuto && arithmetic != Arithmetic::kFloat32) {
@@ -28,19 +37,48 @@ Result<Backend> open_ref(Arithmetic arithmetic) {
   return backend;
 }
 
+Result<Backend> open_gpu([[maybe_unused]] Arithmetic arithmetic, [[maybe_unused]] Packing packing) {
+#if OCTAVO_WITH_CUDA
+  return cuda::open_cuda(arithmetic, packing);
+#else
+  return unsupported("the backend 'cuda': this build has no GPU support (CPU only)");
+#endif
+}
+
+// A kernel set of the CPU that was forced asks for the CPU.
+Result<Backend> open_best(Arithmetic arithmetic, Packing packing) {
+  const std::string forced = env_string("OCTAVO_KERNELS");
+  if (!kHasGpuSupport || !forced.empty()) return open_cpu(arithmetic, forced, packing);
+  auto gpu = open_gpu(arithmetic, packing);
+  if (gpu.ok()) return gpu;
+  Backend backend = OCTAVO_TRY(open_cpu(arithmetic, forced, packing));
+  backend.kernels_reason += format("; no GPU is used: {}", gpu.status().message());
+  log_info("computing on the CPU: {}", gpu.status().message());
+  return backend;
+}
+
 }  // namespace
 
-Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic, bool repack) {
-  if (name == "auto" || name == "cpu") {
-    return open_cpu(arithmetic, env_string("OCTAVO_KERNELS"), repack);
-  }
+Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic, Packing packing) {
+  if (name == "auto") return open_best(arithmetic, packing);
+  if (name == "cpu") return open_cpu(arithmetic, env_string("OCTAVO_KERNELS"), packing);
+  if (name == "cuda") return open_gpu(arithmetic, packing);
   if (name == "ref") return open_ref(arithmetic);
-  return invalid_argument(format("no backend is called '{}'; there are: auto, cpu, ref", name));
+  return invalid_argument(
+      format("no backend is called '{}'; there are: auto, cpu, cuda, ref", name));
+}
+
+void use_attention([[maybe_unused]] Backend& backend,
+                   [[maybe_unused]] const AttentionChoice& choice) {
+#if OCTAVO_WITH_CUDA
+  if (backend.name == "cuda") backend.ops.attention = cuda::attention_fn(choice);
+#endif
 }
 
 AttentionFacts attention_facts(const Backend& backend) {
   AttentionFacts facts;
   facts.backend = backend.name;
+  facts.compute_capability = backend.compute_capability;
   return facts;
 }
 

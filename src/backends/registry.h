@@ -12,11 +12,14 @@
 
 namespace octavo::backends {
 
-// Resolves a backend. `name`: auto, cpu or ref. One that cannot run here, or cannot compute in
-// `arithmetic`, is an error that says why. OCTAVO_KERNELS forces a kernel set of the CPU backend.
-// `repack`: weights may be copied into the layout that is fastest; else they are used where they
-// lie.
-Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic, bool repack = true);
+// Resolves a backend. `name`: auto, cpu, cuda or ref. One that cannot run here, or cannot compute
+// in `arithmetic`, is an error that says why; auto takes the CPU then. OCTAVO_KERNELS forces a
+// kernel set of the CPU backend.
+Result<Backend> open_backend(std::string_view name, Arithmetic arithmetic,
+                             Packing packing = Packing::kFast);
+
+// From now on the backend's attention is this one.
+void use_attention(Backend& backend, const AttentionChoice& choice);
 
 // What choose_attention needs to know of an open backend.
 AttentionFacts attention_facts(const Backend& backend);

@@ -88,7 +88,7 @@ Result<Isa> kernel_set(std::string_view forced) {
 
 }  // namespace
 
-Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool repack) {
+Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, Packing packing) {
   const Isa set = OCTAVO_TRY(kernel_set(forced));
   Backend backend;
   backend.name = "cpu";
@@ -104,7 +104,7 @@ Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool re
                : nullptr;
     if (slot == nullptr) slot = best_fn<Fn>(weights, resolve(arithmetic, weights, set), set);
   });
-  backend.ops.pack_weight = repack ? cpu::pack_weight : pack_row_major;
+  backend.ops.pack_weight = packing == Packing::kFast ? cpu::pack_weight : pack_row_major;
   backend.ops.workspace_bytes = cpu::workspace_bytes;
   ops::set_default_composites(backend.ops);
   return backend;

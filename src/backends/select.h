@@ -12,9 +12,9 @@
 namespace octavo::backends {
 
 // `forced` is a kernel set by name (isa.h), or "" for the best of this CPU. An unknown name, or one
-// that this CPU cannot run, is an error that lists what there is. Without `repack` weights are read
-// as they lie in the file.
-Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced, bool repack = true);
+// that this CPU cannot run, is an error that lists what there is.
+Result<Backend> open_cpu(Arithmetic arithmetic, std::string_view forced,
+                         Packing packing = Packing::kFast);
 
 // The rows of the table that `ops` points to, one per op and weight type.
 struct ChosenKernel {

@@ -82,9 +82,10 @@ Result<JsonObject> measure(Model& model, const BenchArgs& bench) {
   // Weights are read once for all sequences of a step.
   const double bytes_per_s =
       tokens_per_s / static_cast<double>(bench.batch_size) * static_cast<double>(info.decode_bytes);
-  const double bandwidth = measure_read_bandwidth(info.threads);
   report["decode_tokens_per_s"] = tokens_per_s;
   report["decode_weight_gb_per_s"] = bytes_per_s / 1e9;
+  if (info.backend == "cuda") return report;  // whose memory the host cannot read
+  const double bandwidth = measure_read_bandwidth(info.threads);
   report["memory_read_gb_per_s"] = bandwidth / 1e9;
   report["decode_share_of_bandwidth"] = bytes_per_s / bandwidth;
   return report;
@@ -100,13 +101,13 @@ std::string render(const JsonObject& r) {
                 r.at("num_iters").as_int64());
   out += format("prefill {:9.1f} tokens/s\n", r.at("prefill_tokens_per_s").as_double());
   if (r.if_contains("decode_tokens_per_s") == nullptr) return out;
-  return out + format(
-                   "decode  {:9.1f} tokens/s, weights at {:.1f} GB/s = {:.0f} % of {:.1f} GB/s "
-                   "read bandwidth\n",
-                   r.at("decode_tokens_per_s").as_double(),
-                   r.at("decode_weight_gb_per_s").as_double(),
-                   100 * r.at("decode_share_of_bandwidth").as_double(),
-                   r.at("memory_read_gb_per_s").as_double());
+  out +=
+      format("decode  {:9.1f} tokens/s, weights at {:.1f} GB/s",
+             r.at("decode_tokens_per_s").as_double(), r.at("decode_weight_gb_per_s").as_double());
+  if (r.if_contains("memory_read_gb_per_s") == nullptr) return out + "\n";
+  return out + format(" = {:.0f} % of {:.1f} GB/s read bandwidth\n",
+                      100 * r.at("decode_share_of_bandwidth").as_double(),
+                      r.at("memory_read_gb_per_s").as_double());
 }
 
 }  // namespace

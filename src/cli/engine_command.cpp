@@ -94,8 +94,8 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   }
   while (config.root_path.ends_with('/')) config.root_path.pop_back();
   // A step holds at least one token of each sequence; who raises only one of the two means both.
-  options.engine.max_num_batched_tokens =
-      std::max(options.engine.max_num_batched_tokens, options.engine.max_num_seqs);
+  int64_t& batched_tokens = options.engine.max_num_batched_tokens;
+  if (batched_tokens > 0) batched_tokens = std::max(batched_tokens, options.engine.max_num_seqs);
   return options;
 }
 

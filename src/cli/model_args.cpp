@@ -12,12 +12,13 @@
 
 namespace octavo::cli {
 ModelArgs::ModelArgs(Args& args) : model_(args) {
-  args.choice("--backend", options_.backend, {"auto", "cpu", "ref"},
-              "what computes; ref is slow and exact");
+  args.choice("--backend", options_.backend, {"auto", "cpu", "cuda", "ref"},
+              "what computes; auto: a GPU that can be used; ref is slow and exact");
   args.choice("--dtype", options_.dtype, {"auto", "bfloat16", "float32"},
               "arithmetic of matrix products; auto: the fastest for the weights");
   args.choice("--kv-cache-dtype", options_.kv_cache_dtype,
-              {"auto", "float32", "bfloat16", "float16", "int8"}, "type of cached keys and values");
+              {"auto", "float32", "bfloat16", "float16", "int8", "fp8", "fp8_e4m3"},
+              "type of cached keys and values; fp8 on a GPU only");
   args.choice("--attention-backend", options_.attn_implementation, backends::attention_names(),
               "which attention kernels; auto: the best that can run");
   args.option("--max-model-len", options_.max_model_len,

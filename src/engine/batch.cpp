@@ -1,6 +1,9 @@
 #include "engine/batch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -15,6 +18,17 @@ int64_t padded(int64_t bytes) {
 template <typename T>
 int64_t bytes_of(const std::vector<T>& values) {
   return static_cast<int64_t>(values.size() * sizeof(T));
+}
+
+// The scheduler puts sequences that decode first.
+void set_host_facts(std::span<const ScheduledSlice> slices, ops::SequenceBatch& seqs) {
+  static std::atomic<uint64_t> num_steps = 0;
+  seqs.step_id = ++num_steps;
+  for (const ScheduledSlice& slice : slices) {
+    if (slice.num_tokens > ops::kMaxShortRows) break;
+    ++seqs.num_short_seqs;
+    seqs.max_short_rows = std::max(seqs.max_short_rows, slice.num_tokens);
+  }
 }
 
 }  // namespace
@@ -43,6 +57,10 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
   seq_lens_.push_back(static_cast<int32_t>(end));
   const size_t row = block_table_.size();
   block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
+  // GPU kernels read whole tiles, also of blocks before a window, whose values then do not count.
+  if (!device_.host_accessible()) {
+    std::replace(block_table_.begin() + static_cast<int64_t>(row), block_table_.end(), -1, 0);
+  }
   block_table_.resize(row + block_table_stride_, -1);
 }
 
@@ -82,6 +100,11 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
     const auto blocks = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
     block_table_stride_ = std::max(block_table_stride_, blocks);
   }
+  // Steps with a table of one shape can be repeated from a record.
+  if (!device_.host_accessible()) {
+    block_table_stride_ =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(block_table_stride_)));
+  }
   for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);
   variants_.clear();
   rope_inv_freq_.clear();
@@ -97,15 +120,15 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
                             &logit_rows_, &hidden_rows_}) {
     total_bytes += padded(bytes_of(*array));
   }
-  if (memory_.size_bytes < total_bytes) {
-    memory_ = OCTAVO_TRY(device_.allocate(2 * total_bytes, "batch metadata"));
-  }
-  auto* next = memory_.as<std::byte>();
+  OCTAVO_TRY(reserve(total_bytes));
+  std::byte* const staging =
+      device_.host_accessible() ? memory_.as<std::byte>() : staging_.as<std::byte>();
+  int64_t used_bytes = 0;
   const auto upload = [&]<typename T>(const std::vector<T>& values) {
-    auto* place = reinterpret_cast<T*>(next);
-    device_.copy_to_device(place, values.data(), bytes_of(values));
-    next += padded(bytes_of(values));
-    return static_cast<const T*>(place);
+    const int64_t begin = used_bytes;
+    if (!values.empty()) std::memcpy(staging + begin, values.data(), values.size() * sizeof(T));
+    used_bytes += padded(bytes_of(values));
+    return reinterpret_cast<const T*>(memory_.as<std::byte>() + begin);
   };
   model::ForwardBatch batch;
   batch.token_ids = upload(token_ids_);
@@ -117,6 +140,7 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   batch.seqs.block_table_stride = block_table_stride_;
   batch.seqs.slot_mapping = upload(slot_mapping_);
   batch.seqs.positions = upload(positions_);
+  set_host_facts(slices, batch.seqs);
   batch.logit_rows = upload(logit_rows_);
   batch.num_logit_rows = static_cast<int64_t>(logit_rows_.size());
   batch.hidden_rows = upload(hidden_rows_);
@@ -125,7 +149,19 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
     batch.rope_inv_freq = upload(rope_inv_freq_);
     batch.rope_variants = upload(rope_variants_);
   }
+  if (!device_.host_accessible()) {
+    device_.copy_pinned_to_device(memory_.data.get(), staging, used_bytes);
+  }
   return batch;
+}
+
+Status BatchBuilder::reserve(int64_t size_bytes) {
+  if (memory_.size_bytes >= size_bytes) return {};
+  if (!device_.host_accessible()) {
+    staging_ = OCTAVO_TRY(device_.allocate_pinned(2 * size_bytes, "batch metadata"));
+  }
+  memory_ = OCTAVO_TRY(device_.allocate(2 * size_bytes, "batch metadata"));
+  return {};
 }
 
 }  // namespace octavo::engine

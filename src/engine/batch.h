@@ -27,6 +27,7 @@ class BatchBuilder {
   void add_slice(const ScheduledSlice& slice, int64_t block_size);
   void add_rope_variant(const ScheduledSlice& slice);
   void forget_unused_variants();
+  Status reserve(int64_t size_bytes);
 
   Device& device_;
   const model::ModelConfig& config_;
@@ -40,6 +41,7 @@ class BatchBuilder {
   std::vector<float> rope_inv_freq_;
   std::vector<int32_t> rope_variants_;
   Buffer memory_;
+  Buffer staging_;  // host memory from which one copy fills memory_; empty where the host can
 };
 
 }  // namespace octavo::engine

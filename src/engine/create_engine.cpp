@@ -19,7 +19,6 @@ constexpr int64_t kPromptLogitRows = 64;
 SchedulerConfig scheduler_config(const EngineConfig& config) {
   SchedulerConfig result;
   result.max_num_seqs = config.max_num_seqs;
-  result.max_num_batched_tokens = config.max_num_batched_tokens;
   result.max_logit_rows = config.max_num_seqs + kPromptLogitRows;
   result.long_prefill_token_threshold = config.long_prefill_token_threshold;
   result.scheduling_policy = config.scheduling_policy;
@@ -34,13 +33,20 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.scheduler = scheduler_config(config);
   const RunnerLimits limits{config.block_size, config.max_num_batched_tokens,
                             parts.core.scheduler.max_logit_rows};
-  const int64_t available = available_memory_bytes();
+  const int64_t host_available = available_memory_bytes();
   LoadedModel loaded = OCTAVO_TRY(load_model(path, config, limits));
   ModelRunner& runner = *loaded.runner;
-  const MemoryPlan plan =
-      OCTAVO_TRY(plan_memory(config, {available, loaded.info.weight_bytes, runner.workspace_bytes(),
-                                      runner.kv_block_bytes(), runner.max_model_len(),
-                                      attention_span(runner.model().config())}));
+  EngineConfig chosen = config;
+  chosen.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
+  parts.core.scheduler.max_num_batched_tokens = chosen.max_num_batched_tokens;
+  MemoryFacts facts{host_available,           loaded.info.weight_bytes,
+                    runner.workspace_bytes(), runner.kv_block_bytes(),
+                    runner.max_model_len(),   attention_span(runner.model().config())};
+  if (const Device& device = *runner.backend().device; !device.host_accessible()) {
+    facts.available_bytes = device.available_bytes() + facts.weight_bytes + facts.workspace_bytes;
+    facts.gpu = true;
+  }
+  const MemoryPlan plan = OCTAVO_TRY(plan_memory(chosen, facts));
   OCTAVO_TRY(runner.resize_kv_cache(plan.num_blocks));
   log_info("{}", describe(plan));
   if (plan.max_model_len < runner.max_model_len()) {
@@ -57,7 +63,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.vocab_size = loaded.info.vocab_size;
   parts.core.rope = runner.model().config().rope;
   parts.core.stop_ids = std::move(loaded.stop_ids);
-  parts.config = config;
+  parts.config = chosen;
   parts.config.max_model_len = plan.max_model_len;
   parts.config.kv_cache_dtype = loaded.info.kv_cache_dtype;
   parts.config.num_gpu_blocks_override = plan.num_blocks;

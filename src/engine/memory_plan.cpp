@@ -21,6 +21,14 @@ Status check_range(const char* field, int64_t value, int64_t least, int64_t most
   return invalid_argument(format("{} is {}, which must lie in {}..{}", field, value, least, most));
 }
 
+// What a KV cache may take whose size nobody has set.
+int64_t kv_share_bytes(const EngineConfig& config, const MemoryFacts& facts) {
+  const double share = facts.gpu ? config.gpu_memory_utilization : kDefaultKvShare;
+  const auto bytes = static_cast<int64_t>(share * static_cast<double>(facts.available_bytes));
+  if (!facts.gpu) return bytes;
+  return std::max<int64_t>(0, bytes - facts.weight_bytes - facts.workspace_bytes);
+}
+
 int64_t blocks_of_longest(const EngineConfig& config, const MemoryFacts& facts) {
   return facts.span.peak_blocks(facts.max_model_len, config.max_num_batched_tokens,
                                 config.block_size);
@@ -34,8 +42,7 @@ int64_t choose_num_blocks(const EngineConfig& config, const MemoryFacts& facts) 
     blocks = config.kv_cache_memory_bytes / facts.kv_block_bytes;
   } else {
     const int64_t each = blocks_of_longest(config, facts);
-    const auto share =
-        static_cast<int64_t>(kDefaultKvShare * static_cast<double>(facts.available_bytes));
+    const auto share = kv_share_bytes(config, facts);
     blocks = std::min(config.max_num_seqs * each, share / facts.kv_block_bytes);
   }
   if (config.max_paged_cache_size > 0) blocks = std::min(blocks, config.max_paged_cache_size);
@@ -48,8 +55,10 @@ Status check_engine_config(const EngineConfig& config) {
   constexpr int64_t kMost = int64_t{1} << 40;
   OCTAVO_TRY(check_range("block_size", config.block_size, 1, 4096));
   OCTAVO_TRY(check_range("max_num_seqs", config.max_num_seqs, 1, 65536));
-  OCTAVO_TRY(check_range("max_num_batched_tokens", config.max_num_batched_tokens,
-                         config.max_num_seqs, 1 << 20));
+  if (config.max_num_batched_tokens != 0) {
+    OCTAVO_TRY(check_range("max_num_batched_tokens", config.max_num_batched_tokens,
+                           config.max_num_seqs, 1 << 20));
+  }
   OCTAVO_TRY(
       check_range("long_prefill_token_threshold", config.long_prefill_token_threshold, 0, kMost));
   OCTAVO_TRY(check_range("max_paged_cache_size", config.max_paged_cache_size, 0, 1 << 30));
@@ -59,6 +68,10 @@ Status check_engine_config(const EngineConfig& config) {
   OCTAVO_TRY(check_range("max_num_queued_tokens", config.max_num_queued_tokens, 1, kMost));
   if (!(config.watermark >= 0 && config.watermark < 1)) {
     return invalid_argument(format("watermark is {}, which must lie in [0, 1)", config.watermark));
+  }
+  if (!(config.gpu_memory_utilization > 0 && config.gpu_memory_utilization <= 1)) {
+    return invalid_argument(format("gpu_memory_utilization is {}, which must lie in (0, 1]",
+                                   config.gpu_memory_utilization));
   }
   if (!(config.admission_factor >= 1 && config.admission_factor <= 100)) {
     return invalid_argument(

@@ -18,6 +18,7 @@ struct MemoryFacts {
   int64_t kv_block_bytes = 0;
   int64_t max_model_len = 0;  // of the model, or as the user wants it
   AttentionSpan span;
+  bool gpu = false;  // available_bytes are a GPU's, which nothing else needs
 };
 
 struct MemoryPlan {

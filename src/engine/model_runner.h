@@ -21,9 +21,8 @@ namespace octavo::engine {
 struct RunnerLimits {
   int64_t block_size = 16;
 
-  // Rows of one forward. 512 rows keep the activations of a 135M model in a 32 MB cache, and are
-  // enough for matrix products to run at full speed.
-  int64_t max_num_batched_tokens = 512;
+  // Rows of one forward; 0: as many as suit the backend, at least max_logit_rows.
+  int64_t max_num_batched_tokens = 0;
 
   // Rows of which logits are computed at once: bounds their memory (48 MB at 49,152 entries).
   int64_t max_logit_rows = 256;
@@ -64,7 +63,7 @@ class ModelRunner final : public Executor {
     return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
   }
 
-  // On the CPU a step is computed where it is begun.
+  // A step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
   ThreadPool* pool() override { return pool_.get(); }
@@ -77,7 +76,11 @@ class ModelRunner final : public Executor {
   explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
   Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
               model::LoadMode mode);
-  void fetch(ops::Mat& values, std::vector<float>& host);
+  Status load_model(const formats::Checkpoint& checkpoint, const LoadOptions& options,
+                    model::LoadMode mode);
+  Result<StepOutput> compute(std::span<const ScheduledSlice> slices);
+  Status run_model(const model::ForwardBatch& batch, const StepOutput& output);
+  Status fetch(ops::Mat& values, Buffer& host);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   RunnerLimits limits_;
@@ -89,11 +92,12 @@ class ModelRunner final : public Executor {
   std::unique_ptr<BatchBuilder> batch_builder_;
   DType kv_dtype_ = DType::kBF16;
   int64_t max_model_len_ = 0;
+  int64_t record_id_ = 0;  // of this model with this KV cache, among all of the process
   Buffer workspace_;
   Buffer logits_;  // [max_logit_rows, vocab_size]
   Buffer hidden_;  // [max_num_batched_tokens, hidden_size]
   // Unused where the host reads the device's memory.
-  std::vector<float> host_logits_, host_hidden_;
+  Buffer host_logits_, host_hidden_;
   StepOutput step_output_;  // of the step that wait() is for
 };
 

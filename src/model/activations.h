@@ -7,10 +7,11 @@
 
 namespace octavo::model {
 
-// Matrices for up to max_num_batched_tokens rows; blocks use the first ones.
+// Matrices for up to max_num_batched_tokens rows; blocks use the first ones. x and router_logits
+// are kF32, the others `dtype`, which is Ops::activation_dtype.
 struct Activations {
-  static Result<Activations> create(Device& device, const ModelConfig& config,
-                                    const Limits& limits);
+  static Result<Activations> create(Device& device, const ModelConfig& config, const Limits& limits,
+                                    DType dtype);
 
   Buffer memory;
   ops::Mat x;          // [rows, hidden_size], the residual stream

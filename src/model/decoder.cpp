@@ -64,7 +64,8 @@ Status Decoder::load(WeightLoader& loader, const Limits& limits) {
   OCTAVO_TRY(loader.finish());
   totals_ = loader.totals();
   totals_.decode_bytes = totals_.weight_bytes - idle_bytes;
-  scratch_ = OCTAVO_TRY(Activations::create(loader.device(), config_, limits));
+  scratch_ =
+      OCTAVO_TRY(Activations::create(loader.device(), config_, limits, ops_->activation_dtype));
   totals_.scratch_bytes = scratch_.memory.size_bytes;
   return {};
 }

@@ -85,7 +85,8 @@ WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelCon
       ops_(ops),
       packing_{device, pool, nullptr},
       progress_(std::move(progress)),
-      mode_(mode) {}
+      mode_(mode),
+      counts_packed_(!device.host_accessible()) {}
 
 std::string WeightLoader::file_name(std::string_view hf_name) const {
   if (is_gguf()) return gguf_tensor_name(hf_name, config_.traits.norms);
@@ -124,9 +125,13 @@ Result<Tensor> WeightLoader::take(std::string_view name, const Shape& shape) {
 
 Result<Tensor> WeightLoader::take_plain(std::string_view hf_name, const Shape& shape) {
   Tensor tensor = OCTAVO_TRY(take(file_name(hf_name), shape));
-  totals_.num_parameters += tensor.count();
-  totals_.weight_bytes += tensor.size_bytes();
+  count_stored(tensor.count(), tensor.size_bytes());
   return tensor;
+}
+
+void WeightLoader::count_stored(int64_t num_parameters, int64_t size_bytes) {
+  totals_.num_parameters += num_parameters;
+  if (!counts_packed_) totals_.weight_bytes += size_bytes;
 }
 
 // The linear whose weight is asked for, "" unless the checkpoint has it in its scheme.
@@ -143,9 +148,8 @@ Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& m
   auto matrix = OCTAVO_TRY(config_.quantization->load(*this, module, rows, cols));
   const int64_t scales =
       matrix.scale_block == 0 ? 0 : (cols + matrix.scale_block - 1) / matrix.scale_block;
-  totals_.num_parameters += rows * cols;
-  totals_.weight_bytes +=
-      matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float));
+  count_stored(rows * cols,
+               matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float)));
   return matrix;
 }
 
@@ -156,10 +160,15 @@ Result<ops::Weight> WeightLoader::pack(const Tensor& tensor, std::span<const int
                   format("{}: {}", checkpoint_.path(), weight.status().message()));
   }
   if (weight->owner != tensor.owner) give_back(tensor);
+  if (counts_packed_) totals_.weight_bytes += weight->size_bytes();
   return weight;
 }
 
-Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& matrix) {
+Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& stored) {
+  // A backend that cannot compute with the codes gets the values, which have no scales.
+  const bool as_values = ops_.linear_by_dtype[static_cast<int>(stored.tensor.dtype)] == nullptr &&
+                         !stored.scales.empty() && !measures();
+  const quant::QuantizedMatrix matrix = as_values ? quant::decode(stored) : stored;
   ops::Weight weight = OCTAVO_TRY(pack(matrix.tensor));
   weight.input = matrix.input;
   weight.scale_block = matrix.scale_block;
@@ -314,6 +323,7 @@ Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::strin
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   Buffer buffer = OCTAVO_TRY(device().allocate(bytes, what));
   device().copy_to_device(buffer.data.get(), values.data(), bytes);
+  if (counts_packed_) totals_.weight_bytes += bytes;
   return buffer;
 }
 

@@ -101,6 +101,7 @@ class WeightLoader final : private quant::TensorSource {
   Result<quant::QuantizedMatrix> take_quantized(const std::string& module, int64_t rows,
                                                 int64_t cols);
   Result<ops::Weight> pack(const Tensor& tensor, std::span<const int64_t> source_rows = {});
+  void count_stored(int64_t num_parameters, int64_t size_bytes);
   Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);
   void give_back(const Tensor& tensor) const;
   std::string_view why_redundant(std::string_view name) const;
@@ -112,6 +113,7 @@ class WeightLoader final : private quant::TensorSource {
   ops::PackContext packing_;
   LoadProgress progress_;
   LoadMode mode_;
+  const bool counts_packed_;  // weight_bytes are those of the device, not of the file
   std::set<std::string> taken_;
   int64_t taken_bytes_ = 0;  // of the file
   WeightTotals totals_;

@@ -18,11 +18,12 @@
 
 namespace octavo::ops {
 
-// A row of the cache is what a token leaves in it for one KV head: head_dim values of kF32, kBF16
-// or kF16; or of kI8 codes and behind them, not aligned, the float that they are multiplied with:
-// the row's largest magnitude / 127, so that code = round(value / scale), ties to even. A row whose
-// values are all below kLeastKvMagnitude counts as zero, with a scale of zero; one that holds an
-// infinity or a NaN has a NaN for its scale and zeros for codes.
+// A row of the cache is what a token leaves in it for one KV head: head_dim values of `dtype`
+// (kF32, kBF16, kF16; on GPUs kBF16 or kF8E4M3), or of kI8 codes and behind them, not aligned, the
+// float that they are multiplied with: the row's largest magnitude / 127, so that code =
+// round(value / scale), ties to even. A row whose values are all below kLeastKvMagnitude counts as
+// zero, with a scale of zero; one that holds an infinity or a NaN has a NaN for its scale and zeros
+// for codes.
 inline int64_t kv_row_bytes(DType dtype, int64_t head_dim) {
   const int64_t scale_bytes = dtype == DType::kI8 ? sizeof(float) : 0;
   return dtype_bytes(dtype, head_dim) + scale_bytes;
@@ -48,6 +49,9 @@ struct PagedKv {
   }
 };
 
+// Sequences with at most so many query rows are short: GPUs compute them as they do decodes.
+inline constexpr int64_t kMaxShortRows = 8;
+
 // All pointers are device memory.
 struct SequenceBatch {
   int64_t num_tokens = 0;
@@ -58,13 +62,21 @@ struct SequenceBatch {
   int64_t block_table_stride = 0;
   const int64_t* slot_mapping = nullptr;  // [num_tokens]: block * block_size + slot
   const int32_t* positions = nullptr;     // [num_tokens]
+
+  // What the host knows of them: the first num_short_seqs sequences have at most max_short_rows
+  // (<= kMaxShortRows) query rows. A backend that plans its work does so once for all layers of a
+  // step: step_id differs from that of any other step of the process; 0: nothing may be kept.
+  int64_t num_short_seqs = 0;
+  int64_t max_short_rows = 0;
+  uint64_t step_id = 0;
 };
 
 // out[t, h, :] = softmax(softcap(scale * q[t, h, :] · K[h / group]ᵀ) over the visible positions) ·
-// V. q, out: [num_tokens, num_heads * head_dim], kF32. Keys are reduced in tiles of 256 absolute
+// V. q, out: [num_tokens, num_heads * head_dim]. Keys are reduced in tiles of 256 absolute
 // positions merged left to right, so that the result for a row depends on nothing else in the
 // batch. The row at position p sees the positions first_visible(p) .. p; keys and values before
-// those of all rows of a sequence are not read, nor are their entries of the block table.
+// those of all rows of a sequence are not read, nor are their entries of the block table; GPUs,
+// whose tiles they share, may read them, so that they must be numbers and in the cache.
 struct AttentionArgs {
   Mat out;
   Mat q;
@@ -85,7 +97,7 @@ struct AttentionArgs {
 };
 inline constexpr int64_t kAttentionTile = 256;
 
-// Stores k and v, [num_tokens, num_kv_heads * head_dim] kF32, at slot_mapping[t] of the cache.
+// Stores k and v, [num_tokens, num_kv_heads * head_dim], at slot_mapping[t] of the cache.
 struct WriteKvArgs {
   PagedKv kv;
   Mat k;

@@ -11,14 +11,6 @@ Mat by_head(const Mat& heads, int64_t width) {
   return {heads.data, heads.dtype, heads.rows * (heads.cols / width), width};
 }
 
-void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
-  const bool per_head = a.qk_norm == QkNorm::kPerHead;
-  const Mat q = per_head ? by_head(a.q, a.kv.head_dim) : a.q;
-  const Mat k = per_head ? by_head(a.k, a.kv.head_dim) : a.k;
-  ops.rms_norm(ctx, {q, q, a.q_norm_weight, a.eps});
-  ops.rms_norm(ctx, {k, k, a.k_norm_weight, a.eps});
-}
-
 void linear_experts(const Ops& ops, ExecContext& ctx, const LinearExpertsArgs& a) {
   for (int64_t e = 0; e < a.num_experts; ++e) {
     const int64_t begin = a.offsets[e];
@@ -69,6 +61,14 @@ void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWrit
   finish_qkv(ops, ctx, a);
 }
 
+void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
+  const bool per_head = a.qk_norm == QkNorm::kPerHead;
+  const Mat q = per_head ? by_head(a.q, a.kv.head_dim) : a.q;
+  const Mat k = per_head ? by_head(a.k, a.kv.head_dim) : a.k;
+  ops.rms_norm(ctx, {q, q, a.q_norm_weight, a.eps});
+  ops.rms_norm(ctx, {k, k, a.k_norm_weight, a.eps});
+}
+
 void finish_qkv(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
   if (a.qk_norm != QkNorm::kNone) norm_qk(ops, ctx, a);
   if (a.rotary_dim > 0) {
@@ -112,9 +112,11 @@ void Ops::linear(ExecContext& ctx, const LinearArgs& a) const {
   if (a.w->input.as_it_is()) return kernel(ctx, a);
   const int64_t bytes = prepared_input_bytes(a.x.rows, a.x.cols);
   OCTAVO_CHECK(bytes <= ctx.workspace_bytes);
-  const Mat prepared(ctx.workspace, DType::kF32, a.x.rows, a.x.cols);
+  const Mat prepared(ctx.workspace, a.x.dtype, a.x.rows, a.x.cols);
   prepare_input(ctx, {prepared, a.x, a.w->input});
-  ExecContext rest{ctx.pool, ctx.workspace + bytes, ctx.workspace_bytes - bytes};
+  ExecContext rest = ctx;
+  rest.workspace += bytes;
+  rest.workspace_bytes -= bytes;
   kernel(rest, {a.out, prepared, a.w, a.bias});
 }
 

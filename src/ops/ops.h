@@ -1,6 +1,7 @@
 // The contract between models and backends: one args struct per operation, and `struct Ops`, the
-// resolved function pointers. Destination first; shapes in brackets, outermost first; activations
-// are kF32 unless said. No op allocates: scratch is an argument or ExecContext::workspace.
+// resolved function pointers. Destination first; shapes in brackets, outermost first. No op
+// allocates: scratch is an argument or ExecContext::workspace. Of activations the residual stream
+// x, logits, hidden states and router logits are kF32, all others Ops::activation_dtype.
 //
 // Determinism, within one kernel set: the result for a row does not depend on the other rows of the
 // batch, on how a prompt was cut into chunks, or on the number of threads. Each output sums over K
@@ -31,12 +32,13 @@ struct ExecContext {
   ThreadPool* pool = nullptr;      // host backends
   std::byte* workspace = nullptr;  // at least Ops::workspace_bytes(...), aligned to 64 bytes
   int64_t workspace_bytes = 0;
+  Device* device = nullptr;  // GPU backends
 };
 
 // What pack_weight works with; one for each model that is loaded.
 struct PackContext {
   Device& device;
-  ThreadPool* pool = nullptr;    // of host backends; null: the calling thread alone
+  ThreadPool* pool = nullptr;    // null: the calling thread alone
   std::shared_ptr<void> memory;  // the backend's own, from one tensor to the next
 };
 
@@ -234,9 +236,12 @@ using CompositeFn = void (*)(const Ops&, ExecContext&, const Args&);
 
 // A backend's kernels, resolved for one machine and one choice of arithmetic. Every pointer is set.
 struct Ops {
+  DType activation_dtype = DType::kF32;  // kF32 on host backends
+
   OpFn<EmbedArgs> embed = nullptr;
   OpFn<RmsNormArgs> rms_norm = nullptr;
-  OpFn<LinearArgs> linear_by_dtype[kNumDTypes] = {};  // null: pack_weight refuses that dtype
+  // By the dtype of a packed weight. Null: pack_weight refuses that dtype, or makes another of it.
+  OpFn<LinearArgs> linear_by_dtype[kNumDTypes] = {};
   OpFn<PrepareInputArgs> prepare_input = nullptr;
   OpFn<RopeArgs> rope = nullptr;
   OpFn<WriteKvArgs> write_kv = nullptr;
@@ -280,7 +285,9 @@ void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWrit
 void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs& args);
 void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& args);
 
-// What norm_qkv_rope_write does once q, k and v are multiplied.
+// What norm_qkv_rope_write does once q, k and v are multiplied, and the first part of that, by
+// which q and k are normalised.
 void finish_qkv(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& args);
+void norm_qk(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& args);
 
 }  // namespace octavo::ops

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "octavo/status.h"
 
@@ -39,6 +41,29 @@ class Device {
   virtual void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) = 0;
   virtual void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) = 0;
   virtual void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) = 0;
+
+  // Host memory that the device copies from and to at full speed; not zeroed.
+  virtual Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what) = 0;
+
+  // In the order of the device's work, which this does not wait for: `host_src`, of
+  // allocate_pinned, stays as it is until a later copy_to_host or synchronize has returned.
+  virtual void copy_pinned_to_device(void* device_dst, const void* host_src,
+                                     int64_t size_bytes) = 0;
+
+  // Waits until all that was begun on the device has ended.
+  virtual void synchronize() = 0;
+
+  // Calls `work`, which may use the device and its ops. Whatever of that fails, now or with what
+  // was begun before, is an error; without this call around it, it would end the process.
+  virtual Status run(const std::function<Status()>& work) = 0;
+
+  // work(), within run(), where calls with equal keys issue the same ops on the same memory,
+  // whatever it holds: a device may record the first and repeat that.
+  virtual Status run_recorded(const std::vector<int64_t>& key,
+                              const std::function<Status()>& work) = 0;
+
+  // What can still be allocated; 0: unknown.
+  virtual int64_t available_bytes() const = 0;
 };
 
 }  // namespace octavo

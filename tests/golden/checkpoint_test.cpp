@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backends/registry.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors.h"
 #include "golden/golden_json.h"
@@ -66,7 +67,7 @@ struct Allowance {
 };
 constexpr Allowance kBFloat16 = {2, 3, 6};
 constexpr Allowance kInteger = {3, 6, 9};  // inputs of products in 8 bits: KL 5.5 at most
-constexpr Allowance kInt8Kv = {2, 3, 9};  // measured, in float32 otherwise: 1.8, 2.6, 7.3 at most
+constexpr Allowance kInt8Kv = {2, 3, 9};   // measured, in float32 otherwise: 1.8, 2.6, 7.3 at most
 
 constexpr Arithmetic kArithmetics[] = {
     {"ref", "ref", "auto", "auto", true},
@@ -74,6 +75,7 @@ constexpr Arithmetic kArithmetics[] = {
     {"cpu_bfloat16", "cpu", "bfloat16", "auto", false},
     {"cpu_auto", "cpu", "auto", "auto", false},
     {"cpu_int8_kv", "cpu", "float32", "int8", false},
+    {"cuda_auto", "cuda", "auto", "auto", false},
 };
 
 struct Golden {
@@ -138,6 +140,11 @@ using Parameter = std::tuple<const char*, Arithmetic>;
 
 class Checkpoints : public ::testing::TestWithParam<Parameter> {
  protected:
+  void SetUp() override {
+    const auto backend = backends::open_backend(arithmetic().backend, backends::Arithmetic::kAuto);
+    if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  }
+
   std::string folder() const {
     return std::string(OCTAVO_TEST_DATA "/goldens/") + std::get<0>(GetParam());
   }

@@ -129,7 +129,7 @@ class Harness {
     const int64_t longest =
         std::max(options.long_prompt_tokens, options.max_prompt_tokens) + options.max_answer_tokens;
     max_model_len_ = std::min(longest, model->max_model_len());
-    for (const int64_t block_size : {1, 3, 8, 16, 17}) runners_.push_back(load(block_size));
+    for (const int64_t block_size : options.block_sizes) runners_.push_back(load(block_size));
   }
 
   void run() {
@@ -151,6 +151,8 @@ class Harness {
   std::unique_ptr<ModelRunner> load(int64_t block_size) {
     LoadOptions load_options;
     load_options.threads = 1;
+    load_options.backend = options_.backend;
+    load_options.attn_implementation = options_.attn_implementation;
     load_options.kv_cache_dtype = options_.kv_cache_dtype;
     engine::RunnerLimits limits;
     limits.block_size = block_size;

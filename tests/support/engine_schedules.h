@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace octavo::testing {
 
 struct ScheduleOptions {
   std::string model_path;
+  std::string backend = "cpu";
+  std::string attn_implementation = "auto";
+  std::vector<int64_t> block_sizes = {1, 3, 8, 16, 17};
   std::string kv_cache_dtype = "auto";
   uint64_t first_seed = 1;
   int64_t num_schedules = 100;

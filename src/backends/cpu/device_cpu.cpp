@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "base/memory_limits.h"
 
 namespace octavo::backends::cpu {
 Result<Buffer> CpuDevice::allocate(int64_t size_bytes, std::string_view what) {
@@ -38,6 +39,10 @@ void CpuDevice::copy_to_host(void* host_dst, const void* device_src, int64_t siz
 
 void CpuDevice::copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) {
   if (size_bytes > 0) std::memcpy(device_dst, device_src, static_cast<size_t>(size_bytes));
+}
+
+int64_t CpuDevice::available_bytes() const {
+  return available_memory_bytes();
 }
 
 CpuDevice& cpu_device() {

@@ -13,6 +13,18 @@ class CpuDevice : public Device {
   void copy_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
   void copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) override;
   void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) override;
+  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what) override {
+    return allocate(size_bytes, what);
+  }
+  void copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override {
+    copy_to_device(device_dst, host_src, size_bytes);
+  }
+  void synchronize() override {}
+  Status run(const std::function<Status()>& work) override { return work(); }
+  Status run_recorded(const std::vector<int64_t>&, const std::function<Status()>& work) override {
+    return work();
+  }
+  int64_t available_bytes() const override;
 };
 
 // Lives as long as the process.

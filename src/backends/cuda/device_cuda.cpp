@@ -123,6 +123,13 @@ void CudaDevice::copy_to_device(void* device_dst, const void* host_src, int64_t 
   stream_.synchronize();
 }
 
+void CudaDevice::copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) {
+  if (size_bytes <= 0) return;
+  check_cuda(cudaMemcpyAsync(device_dst, host_src, unsigned_size(size_bytes),
+                             cudaMemcpyHostToDevice, stream()),
+             "cudaMemcpyAsync of pinned memory");
+}
+
 void CudaDevice::copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) {
   if (size_bytes <= 0) return;
   check_cuda(cudaMemcpyAsync(host_dst, device_src, unsigned_size(size_bytes),
@@ -136,6 +143,37 @@ void CudaDevice::copy_on_device(void* device_dst, const void* device_src, int64_
   check_cuda(cudaMemcpyAsync(device_dst, device_src, unsigned_size(size_bytes),
                              cudaMemcpyDeviceToDevice, stream()),
              "cudaMemcpyAsync on the device");
+}
+
+Status CudaDevice::run(const std::function<Status()>& work) {
+  const std::lock_guard lock(mutex_);
+  try {
+    const DeviceScope scope(index_);
+    return work();
+  } catch (const OpError& error) {
+    return error.status();
+  } catch (const DeviceError& error) {
+    return internal_error(format("{}: {}", name_, error.what()));
+  }
+}
+
+Status CudaDevice::run_recorded(const std::vector<int64_t>& key,
+                                const std::function<Status()>& work) {
+  constexpr size_t kMaxRecords = 256;
+  const auto found = records_.find(key);
+  if (found == records_.end()) {
+    if (records_.size() >= kMaxRecords) records_.clear();
+    records_.emplace(key, std::nullopt);
+    return work();
+  }
+  if (!found->second.has_value()) {
+    Status status;
+    Graph graph = Graph::capture(stream(), [&] { status = work(); });
+    OCTAVO_TRY(std::move(status));
+    records_[key] = std::move(graph);
+  }
+  records_[key]->launch(stream());
+  return {};
 }
 
 Result<Buffer> CudaDevice::allocate_pinned(int64_t size_bytes, std::string_view what) {

@@ -4,8 +4,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "backends/cuda/graph.h"
 #include "backends/cuda/stream.h"
 #include "tensor/device.h"
 
@@ -46,9 +51,23 @@ class CudaDevice : public Device {
   // In the device's stream; does not wait.
   void copy_on_device(void* device_dst, const void* device_src, int64_t size_bytes) override;
 
-  // Host memory that the device copies from and to at full speed and behind the host's back; not
-  // zeroed. It stays in memory: only as much as is needed.
-  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what);
+  void synchronize() override { stream_.synchronize(); }
+
+  // Makes the device the calling thread's meanwhile, and that thread the only one; a DeviceError or
+  // OpError becomes its Status.
+  Status run(const std::function<Status()>& work) override;
+
+  // The second call with a key makes a graph of the work, further ones launch it.
+  Status run_recorded(const std::vector<int64_t>& key,
+                      const std::function<Status()>& work) override;
+  // Where memory that recorded work uses is no longer there.
+  void forget_records() { records_.clear(); }
+
+  int64_t available_bytes() const override { return memory().free_bytes; }
+
+  // It stays in memory: only as much as is needed.
+  Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what) override;
+  void copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
 
   // Free memory, with what the pool has kept.
   MemoryInfo memory() const;
@@ -65,6 +84,8 @@ class CudaDevice : public Device {
   std::string name_;
   Stream stream_;
   cudaMemPool_t pool_ = nullptr;
+  std::recursive_mutex mutex_;                                    // held within run()
+  std::map<std::vector<int64_t>, std::optional<Graph>> records_;  // null: has run once
 };
 
 // Makes a device the calling thread's, and the one before again at the end of the scope.

@@ -6,6 +6,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "octavo/status.h"
 
 namespace octavo::backends::cuda {
 
@@ -23,6 +26,23 @@ class DeviceError : public std::runtime_error {
 
 inline void check_cuda(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw DeviceError(call, error);
+}
+
+// What an op cannot do: ops return nothing, so that their errors travel as a DeviceError does, to
+// Device::run.
+class OpError : public std::runtime_error {
+ public:
+  explicit OpError(Status status)
+      : std::runtime_error(status.message()), status_(std::move(status)) {}
+
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+inline void check_op(const Status& status) {
+  if (!status.ok()) throw OpError(status);
 }
 
 }  // namespace octavo::backends::cuda

@@ -5,6 +5,7 @@
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/tile/kv_write_launch.h"
+#include "backends/cuda/tile/rope_turn.cuh"
 
 namespace octavo::backends::cuda {
 namespace {
@@ -19,17 +20,6 @@ struct Values {
   float first[8];
   float second[8];
 };
-
-// The factors of each pair, times attention_factor. In float a large angle would lose all that
-// counts of it: half turns are taken off in double.
-__device__ float2 turn(const KvWriteArgs& args, int pair, int position) {
-  const float angle = __fmul_rn(static_cast<float>(position), args.inv_freq[pair]);
-  constexpr double kInversePi = 0.31830988618379067154;
-  const double half_turns = static_cast<double>(angle) * kInversePi;
-  float sine, cosine;
-  sincospif(static_cast<float>(half_turns - 2.0 * rint(0.5 * half_turns)), &sine, &cosine);
-  return {cosine * args.attention_factor, sine * args.attention_factor};
-}
 
 __device__ void load_8(float (&to)[8], const __nv_bfloat16* from) {
   const uint4 words = *reinterpret_cast<const uint4*>(from);
@@ -133,7 +123,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   if (!padding && args.rotary_dim > 0) {
     const int position = args.positions[token];
     for (int i = thread; i < args.rotary_dim / 2; i += threads) {
-      turns[i] = turn(args, i, position);
+      turns[i] = rope_turn(args.inv_freq[i], position, args.attention_factor);
     }
   }
   __syncthreads();

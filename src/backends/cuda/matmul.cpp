@@ -20,9 +20,10 @@ constexpr int64_t kWorkspaceBytes = 64 << 20;
 constexpr uint32_t kAlignment = 16;  // bytes, of all matrices
 
 std::string product_name(const MatmulArgs& args, int64_t num_tokens) {
-  return format("{} {} x {} x {}{}{}", dtype_traits(args.dtype).name, num_tokens, args.out_features,
-                args.in_features, args.bias != nullptr ? " bias" : "",
-                args.scale_rows ? " rows" : "");
+  return format("{} {} x {} x {}{}{}{}{}", dtype_traits(args.dtype).name, num_tokens,
+                args.out_features, args.in_features, args.bias != nullptr ? " bias" : "",
+                args.scale_rows ? " rows" : "", args.out_dtype == DType::kF32 ? " to float32" : "",
+                args.accumulate ? " added" : "");
 }
 
 // One measurement serves all numbers of tokens up to the next power of two.
@@ -45,6 +46,14 @@ bool is_captured(cudaStream_t stream) {
 
 bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0;
+}
+
+int64_t out_stride(const MatmulArgs& args) {
+  return args.out_stride == 0 ? args.out_features : args.out_stride;
+}
+
+int64_t x_stride(const MatmulArgs& args) {
+  return args.x_stride == 0 ? args.in_features : args.x_stride;
 }
 
 }  // namespace
@@ -84,17 +93,18 @@ struct Matmul::Problem {
       }
       return CUBLAS_STATUS_SUCCESS;
     };
+    const cudaDataType_t out_type = args.out_dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
     cublasStatus_t status = first({lt.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                                    lt.layout_create(&w, type, k, m, args.in_features),
-                                   lt.layout_create(&x, type, k, n, args.in_features),
-                                   lt.layout_create(&out, CUDA_R_16BF, m, n, args.out_features)});
+                                   lt.layout_create(&x, type, k, n, x_stride(args)),
+                                   lt.layout_create(&out, out_type, m, n, out_stride(args))});
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     status = first({set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T),
                     set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N)});
     if (status == CUBLAS_STATUS_SUCCESS && args.bias != nullptr) {
       status = first({set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS),
                       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias),
-                      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF)});
+                      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out_type)});
     }
     if (status != CUBLAS_STATUS_SUCCESS || args.dtype == DType::kBF16) return status;
     status = first({set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, args.w_scale),
@@ -133,11 +143,24 @@ Status Matmul::check(cublasStatus_t status, const char* call) const {
   return internal_error(format("{}: {}", call, lt_.status_string(status)));
 }
 
+bool Matmul::fits(const MatmulArgs& args) {
+  const int64_t unit = args.dtype == DType::kF8E4M3 ? 16 : 8;
+  const int64_t out_unit = args.out_dtype == DType::kF32 ? 4 : 8;
+  return args.out_features % unit == 0 && args.in_features % unit == 0 &&
+         out_stride(args) % out_unit == 0 && out_stride(args) >= args.out_features &&
+         x_stride(args) % unit == 0 && x_stride(args) >= args.in_features && is_aligned(args.out) &&
+         is_aligned(args.x) && is_aligned(args.w) && is_aligned(args.bias);
+}
+
 Status Matmul::check_support(const MatmulArgs& args) const {
   const bool fp8 = args.dtype == DType::kF8E4M3;
   const std::string name = product_name(args, args.num_tokens);
   if (!fp8 && args.dtype != DType::kBF16) {
     return unsupported(format("matmul {}: bfloat16 or float8_e4m3 only", name));
+  }
+  if (args.out_dtype != DType::kBF16 && args.out_dtype != DType::kF32) {
+    return unsupported(
+        format("matmul {}: a result of {}", name, dtype_traits(args.out_dtype).name));
   }
   const int sm = device_.properties().compute_capability;
   if (fp8 && (sm < 89 || (args.scale_rows && sm != 90))) {
@@ -153,8 +176,7 @@ Status Matmul::check_support(const MatmulArgs& args) const {
         format("matmul {}: features must be positive multiples of {}, num_tokens not below 0", name,
                unit));
   }
-  if (!is_aligned(args.out) || !is_aligned(args.x) || !is_aligned(args.w) ||
-      !is_aligned(args.bias)) {
+  if (!fits(args)) {
     return invalid_argument(format("matmul {}: a matrix is not aligned to 16 bytes", name));
   }
   const CublasltPolicy policy =
@@ -212,9 +234,10 @@ Result<std::vector<cublasLtMatmulAlgo_t>> Matmul::candidates(const Problem& prob
 Status Matmul::launch(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm,
                       cudaStream_t stream) const {
   const MatmulArgs& args = problem.args;
-  constexpr float kOne = 1.0f, kZero = 0.0f;
-  return check(lt_.matmul(handle_, problem.desc, &kOne, args.w, problem.w, args.x, problem.x,
-                          &kZero, args.out, problem.out, args.out, problem.out, &algorithm,
+  constexpr float kOne = 1.0f;
+  const float beta = args.accumulate ? 1.0f : 0.0f;
+  return check(lt_.matmul(handle_, problem.desc, &kOne, args.w, problem.w, args.x, problem.x, &beta,
+                          args.out, problem.out, args.out, problem.out, &algorithm,
                           workspace_.data.get(), static_cast<size_t>(kWorkspaceBytes), stream),
                "cublasLtMatmul");
 }
@@ -246,10 +269,18 @@ Result<cublasLtMatmulAlgo_t> Matmul::measure(const Problem& problem, cudaStream_
   const std::vector<cublasLtMatmulAlgo_t> all = OCTAVO_TRY(candidates(problem));
   const Buffer flush = OCTAVO_TRY(
       device_.allocate(2 * device_.properties().l2_bytes, "memory to overwrite the L2 cache"));
+  // What is added to must not change as often as it is measured.
+  MatmulArgs trial_args = problem.args;
+  const int64_t out_values = trial_args.num_tokens * out_stride(trial_args);
+  const Buffer trial_out = OCTAVO_TRY(device_.allocate(
+      dtype_bytes(trial_args.out_dtype, out_values), "memory to measure a product"));
+  trial_args.out = trial_out.data.get();
+  Problem trial(lt_, trial_args);
+  OCTAVO_TRY(check(trial.describe(), "cublasLtMatmulDescSetAttribute"));
   MatmulAlgorithm best;
   Status failure;
   for (const cublasLtMatmulAlgo_t& algorithm : all) {
-    const Result<double> us = time_us(problem, algorithm, flush, stream);
+    const Result<double> us = time_us(trial, algorithm, flush, stream);
     if (!us.ok()) {  // cuBLASLt offers what it then refuses to run
       failure = us.status();
     } else if (best.us == 0 || *us < best.us) {

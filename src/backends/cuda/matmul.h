@@ -25,10 +25,14 @@ namespace octavo::backends::cuda {
 // out = x · wᵀ (+ bias), sums in float32. All pointers are device memory, aligned to 16 bytes
 // (scales to 4).
 struct MatmulArgs {
-  void* out = nullptr;         // [num_tokens, out_features], bfloat16
-  const void* x = nullptr;     // [num_tokens, in_features]
-  const void* w = nullptr;     // [out_features, in_features]
-  const void* bias = nullptr;  // [out_features], bfloat16; or null
+  void* out = nullptr;             // [num_tokens, out_features]
+  const void* x = nullptr;         // [num_tokens, in_features]
+  const void* w = nullptr;         // [out_features, in_features]
+  const void* bias = nullptr;      // [out_features], of out's dtype; or null
+  DType out_dtype = DType::kBF16;  // or kF32
+  bool accumulate = false;         // adds to what out holds
+  int64_t out_stride = 0;      // values from one row to the next, rows being aligned to 16 bytes;
+  int64_t x_stride = 0;        // 0: no gaps
   DType dtype = DType::kBF16;  // of x and w; or kF8E4M3, from sm_89 on
   int64_t num_tokens = 0;
   int64_t out_features = 0;  // a multiple of 8, of E4M3 16
@@ -54,6 +58,9 @@ class Matmul {
   // stream; while the stream is captured it takes what cuBLASLt thinks best. A product that
   // cuBLASLt has no algorithm for, or is known to get wrong, is kUnsupported.
   Status run(const MatmulArgs& args, cudaStream_t stream);
+
+  // Whether `args` lies as cuBLASLt needs it: multiples of 8 (16) features, rows aligned.
+  static bool fits(const MatmulArgs& args);
 
   // The same with cuBLASLt's own choice, to compare.
   Status run_unmeasured(const MatmulArgs& args, cudaStream_t stream);

@@ -54,6 +54,19 @@ TEST(ChooseAttention, OtherGpusAreToldWhy) {
   }
 }
 
+TEST(ChooseAttention, BlocksArePowersOfTwoButForThePlainKernel) {
+  AttentionFacts facts = gpu(90, 128);
+  for (const int block_size : {16, 32, 256}) {
+    facts.block_size = block_size;
+    EXPECT_EQ(choose_attention("auto", facts)->name, "flash_attention_3") << block_size;
+  }
+  for (const int block_size : {1, 8, 48, 512}) {
+    facts.block_size = block_size;
+    EXPECT_EQ(choose_attention("auto", facts)->name, "eager") << block_size;
+    EXPECT_TRUE(contains(chosen("flash_attention_2", facts), "no kernel for a block_size of"));
+  }
+}
+
 TEST(ChooseAttention, AutoFallsBackByHeadDim) {
   EXPECT_EQ(choose_attention("auto", gpu(90, 80))->name, "eager");
   EXPECT_TRUE(contains(chosen("auto", gpu(90, 80)), "no kernel for a head_dim of 80"));

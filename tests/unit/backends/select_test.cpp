@@ -115,6 +115,10 @@ TEST(Registry, NamesAndArithmeticsThatDoNotExist) {
   const Result<Backend> unknown = open_backend("tpu", Arithmetic::kAuto);
   EXPECT_EQ(unknown.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(unknown.status().message().find("'tpu'"), std::string::npos);
+  const Result<Backend> gpu = open_backend("cuda", Arithmetic::kFloat32);  // wherever it runs
+  ASSERT_FALSE(gpu.ok());
+  EXPECT_EQ(gpu.status().code(), StatusCode::kUnsupported);
+  EXPECT_NE(gpu.status().message().find("'cuda'"), std::string::npos) << gpu.status().message();
   EXPECT_EQ(open_backend("ref", Arithmetic::kInt8).status().code(), StatusCode::kUnsupported);
   EXPECT_TRUE(open_backend("ref", Arithmetic::kFloat32).ok());
   const Result<Backend> ref = open_backend("ref", Arithmetic::kAuto);

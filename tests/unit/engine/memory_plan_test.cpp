@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/memory_limits.h"
 
 namespace octavo::engine {
@@ -16,12 +18,31 @@ MemoryFacts facts() {
 EngineConfig config_of(int64_t max_num_seqs) {
   EngineConfig config;
   config.max_num_seqs = max_num_seqs;
+  config.max_num_batched_tokens = 512;  // as a runner has chosen it
   return config;
 }
 
 TEST(MemoryPlan, DefaultsToWhatAllSequencesNeedOrFortyPercent) {
   EXPECT_EQ(plan_memory(config_of(4), facts())->num_blocks, 40);     // 4 of 160 tokens
   EXPECT_EQ(plan_memory(config_of(128), facts())->num_blocks, 400);  // of 1000 MiB
+}
+
+TEST(MemoryPlan, OfAGpuAllCountsButAShare) {
+  MemoryFacts gpu = facts();
+  gpu.gpu = true;
+  EXPECT_EQ(plan_memory(config_of(128), gpu)->num_blocks, 750);  // 900 - 100 - 50
+  EXPECT_EQ(plan_memory(config_of(4), gpu)->num_blocks, 40);
+  EngineConfig config = config_of(128);
+  config.gpu_memory_utilization = 0.5;
+  EXPECT_EQ(plan_memory(config, gpu)->num_blocks, 350);
+  config.gpu_memory_utilization = 0.1;
+  EXPECT_FALSE(plan_memory(config, gpu).ok());  // less than the weights
+  for (const double wrong : {0.0, -0.5, 1.01, std::nan("")}) {
+    config.gpu_memory_utilization = wrong;
+    const Status status = check_engine_config(config);
+    ASSERT_FALSE(status.ok()) << wrong;
+    EXPECT_NE(status.message().find("gpu_memory_utilization"), std::string::npos);
+  }
 }
 
 TEST(MemoryPlan, SizesThatAreGivenCount) {
