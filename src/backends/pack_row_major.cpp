@@ -1,6 +1,7 @@
 #include "backends/pack_row_major.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -32,8 +33,9 @@ Result<ops::Weight> view_rows(const ops::Ops& ops, const Tensor& tensor) {
 
 Result<ops::Weight> pack_row_major(const ops::Ops& ops, ops::PackContext& ctx, const Tensor& tensor,
                                    std::span<const int64_t> source_rows) {
-  ops::Weight weight = OCTAVO_TRY(view_rows(ops, tensor));
-  if (source_rows.empty()) return weight;
+  auto view = view_rows(ops, tensor);
+  if (!view.ok() || source_rows.empty()) return view;
+  ops::Weight weight = std::move(view).value();
   OCTAVO_CHECK(static_cast<int64_t>(source_rows.size()) == weight.rows);
   const int64_t row_bytes = weight.row_bytes();
   Buffer copy =

@@ -323,9 +323,9 @@ OCTAVO_INLINE void load_transposed(IntVec (&out)[4], const void* const* rows, in
 
 constexpr int kPanel = 2 * kLanes;
 
-// Bytes by which packed weights are fetched ahead of their use. Hardware stops at the end of a 4 KB
-// page; decoding 135M, 2 threads on Zen 4, median of 6 runs in turn: Q8_0 152 tokens/s without, 179,
-// 187, 177, 172 at 2048, 4096, 6144, 10240; Q4_0 257, 234, 297, 274 to 302, 263.
+// Bytes by which packed weights are fetched ahead of their use: hardware stops at the end of a 4 KB
+// page. Decoding 135M, 2 threads on Zen 4, median of 5 or 6 runs in turn, at 0, 2048, 4096, 6144
+// and 10240: Q8_0 152, 179, 187, 177, 172 tokens/s, Q4_0 257, 234, 297, 302, 263.
 constexpr int64_t kPrefetchAhead = 6144;
 
 // Lane by lane and then in lane order: the same order on every call.

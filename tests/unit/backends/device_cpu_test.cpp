@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backends/pack_row_major.h"
 #include "backends/ref/ref.h"
