@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Random schedules of the engine, each held bit for bit against its requests alone: more of them than
-# CI has time for.
+# Random schedules of the engine, each held bit for bit against its requests alone: more of them
+# than CI has time for.
 #   scripts/check_schedules.sh [COUNT] [FIRST_SEED]    100000 schedules from seed 1 on
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

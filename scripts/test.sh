@@ -15,6 +15,10 @@ layout() { tools/check.sh layout; }
 cpu_build() { tools/check.sh build; }
 cpu_test() { tools/check.sh test; }
 instructions() { tools/check_instructions.py; }
+clients() {  # the others install too much, see tests/server/clients
+  OCTAVO_BINARY=build/cpu/octavo tests/server/clients/check_clients.py openai \
+    $(command -v nginx >/dev/null && echo nginx)
+}
 package() { tests/package/check_package.sh build/cpu build/prefix; }
 
 asan() {
@@ -144,6 +148,7 @@ if [[ $status -eq 0 ]]; then
   stage cpu_build
   if [[ $status -eq 0 ]]; then
     stage cpu_test
+    stage clients
     stage package
     stage instructions
     stage clang_tidy

@@ -8,6 +8,7 @@ namespace {
 using enum FlagKind;
 using enum FlagSupport;
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member is a name
 #define OCTAVO_OPTION(member) [](Options& options) -> auto& { return options.member; }
 
 constexpr ServeFlag kObservabilityFlags[] = {

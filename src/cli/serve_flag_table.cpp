@@ -7,6 +7,7 @@ namespace {
 using enum FlagKind;
 using enum FlagSupport;
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member is a name
 #define OCTAVO_OPTION(member) [](Options& options) -> auto& { return options.member; }
 
 constexpr ServeFlag kModelFlags[] = {

@@ -39,9 +39,8 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   EngineConfig chosen = config;
   chosen.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
   parts.core.scheduler.max_num_batched_tokens = chosen.max_num_batched_tokens;
-  MemoryFacts facts{host_available,           loaded.info.weight_bytes,
-                    runner.workspace_bytes(), runner.kv_block_bytes(),
-                    runner.max_model_len(),   attention_span(runner.model().config())};
+  MemoryFacts facts{host_available,          loaded.info.weight_bytes, runner.workspace_bytes(),
+                    runner.kv_block_bytes(), runner.max_model_len(),   runner.span()};
   if (const Device& device = *runner.backend().device; !device.host_accessible()) {
     facts.available_bytes = device.available_bytes() + facts.weight_bytes + facts.workspace_bytes;
     facts.gpu = true;

@@ -145,6 +145,12 @@ int64_t ModelRunner::kv_bytes_per_token() const {
   return config.kv_rows_per_token() * ops::kv_row_bytes(kv_dtype_, config.head_dim);
 }
 
+// Kernels on a GPU read whole tiles of keys, and block table entries with them, that begin before
+// what is seen: there nothing is given back.
+AttentionSpan ModelRunner::span() const {
+  return backend_.device->host_accessible() ? attention_span(model_->config()) : AttentionSpan();
+}
+
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   if (kv_ != nullptr && kv_->num_blocks() >= num_blocks) return {};
   // The host's memory is taken when it is touched, so that both may exist for a moment, and a

@@ -9,6 +9,7 @@
 
 #include "backends/registry.h"
 #include "base/thread_pool.h"
+#include "engine/attention_span.h"
 #include "engine/batch.h"
 #include "engine/executor.h"
 #include "model/causal_lm.h"
@@ -54,6 +55,7 @@ class ModelRunner final : public Executor {
            hidden_.size_bytes;
   }
   int64_t max_model_len() const { return max_model_len_; }
+  AttentionSpan span() const;
 
   // Computes the slices and moves their num_computed_tokens on, within limits().
   Result<StepOutput> forward(std::span<const ScheduledSlice> slices);

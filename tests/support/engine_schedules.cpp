@@ -247,7 +247,7 @@ class Harness {
     config.scheduler.max_num_seqs = 64;
     config.scheduler.max_logit_rows = runner.limits().max_logit_rows;
     config.block_size = runner.limits().block_size;
-    config.span = engine::attention_span(runner.model().config());
+    config.span = runner.span();
     config.max_model_len = max_model_len_;
     config.vocab_size = vocab_size_;
     return config;
