@@ -11,8 +11,9 @@
 namespace octavo::cli {
 namespace {
 
-// A flag as it was written: what it names, and what stands in it.
-struct FlagUse {
+// A flag as it was written: what it names, and what stands in it. The analyser loses what the
+// variant of a Result<FlagUse> holds.
+struct FlagUse {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   const ServeFlag* flag = nullptr;
   bool negated = false;                     // --no-x
   std::string member;                       // of --x.member

@@ -36,7 +36,8 @@ struct InputForm {
   bool as_it_is() const { return order == nullptr && rounding == InputRounding::kNone; }
 };
 
-struct Weight {
+// The analyser loses what the variant of a Result<Weight> holds.
+struct Weight {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   PackedLayout layout = PackedLayout::kRowMajor;
   DType dtype = DType::kF32;
   int64_t rows = 0;
