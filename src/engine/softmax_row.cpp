@@ -131,28 +131,26 @@ float SoftmaxRow::weight(float logit) const {
   return x >= kLeastScaled ? exp_of(x) : 0;
 }
 
-double SoftmaxRow::compute_weights(float least) {
+template <typename Sum>
+double SoftmaxRow::sum_blocks(float least, const Sum& sum) {
   bound_ = std::max(least, kLeastScaled);
-  weights_.resize(maxima_.size() * kBlock);
-  sums_.resize(maxima_.size());
   double total = 0;
   for (size_t b = 0; b < maxima_.size(); ++b) {
     const bool any = scaled(maxima_[b]) >= bound_;
-    sums_[b] = any ? block_weights(&weights_[b * kBlock], block(b), {max_, scale_}, bound_) : 0;
+    sums_[b] = any ? sum(&weights_[b * kBlock], block(b), Scaling{max_, scale_}, bound_) : 0;
     total += sums_[b];
   }
   return total;
 }
 
+double SoftmaxRow::compute_weights(float least) {
+  weights_.resize(maxima_.size() * kBlock);
+  sums_.resize(maxima_.size());
+  return sum_blocks(least, block_weights);
+}
+
 double SoftmaxRow::sum_from(float bound) {
-  bound_ = std::max(bound, kLeastScaled);
-  double total = 0;
-  for (size_t b = 0; b < maxima_.size(); ++b) {
-    const bool any = scaled(maxima_[b]) >= bound_;
-    sums_[b] = any ? block_sum(&weights_[b * kBlock], block(b), {max_, scale_}, bound_) : 0;
-    total += sums_[b];
-  }
-  return total;
+  return sum_blocks(bound, block_sum);
 }
 
 TokenId SoftmaxRow::find(double target) const {

@@ -60,6 +60,9 @@ class SoftmaxRow {
 
  private:
   const float* block(size_t index) const;
+  // Sums up what `sum` makes of each block with a scaled value of at least `least`.
+  template <typename Sum>
+  double sum_blocks(float least, const Sum& sum);
 
   std::span<const float> logits_;
   bool has_nan_ = false;

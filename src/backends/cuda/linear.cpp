@@ -97,24 +97,21 @@ void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::Line
 }
 
 void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
+  if (!takes_few_tokens(a.x) || !as_they_are({a.gate_proj, a.up_proj})) {
+    return ops::norm_gated_mlp(ops, ctx, a);
+  }
   ops::Mat in = a.x;
   if (a.norm_weight != nullptr) {
     ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
     in = a.normed;
   }
-  if (takes_few_tokens(in) && as_they_are({a.gate_proj, a.up_proj})) {
-    multiply_few_tokens({.out = {a.gate},
-                         .w = {a.gate_proj, a.up_proj},
-                         .bias = {a.gate_bias, a.up_bias},
-                         .x = in_bfloat16(ctx, in),
-                         .gated = true,
-                         .activation = a.activation},
-                        stream_of(ctx));
-  } else {
-    ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias});
-    ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias});
-    ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
-  }
+  multiply_few_tokens({.out = {a.gate},
+                       .w = {a.gate_proj, a.up_proj},
+                       .bias = {a.gate_bias, a.up_bias},
+                       .x = in_bfloat16(ctx, in),
+                       .gated = true,
+                       .activation = a.activation},
+                      stream_of(ctx));
   ops.linear_residual(ops, ctx,
                       {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
 }
