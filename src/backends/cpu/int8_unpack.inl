@@ -27,12 +27,14 @@ OCTAVO_INLINE void set_sum(QuantizedBlock& block, int part, int32_t sum, int zer
   block.corrections[part] = -zero * sum;
 }
 
-// The rows of a panel lie apart, which hardware does not prefetch well; together they are one
-// contiguous range, and so are those of the next. While a panel is read, the same part of the next
-// one is fetched: that made reading from memory two to three times as fast.
-OCTAVO_INLINE void prefetch(const void* next, int64_t begin, int64_t bytes) {
-  for (int64_t i = 0; next != nullptr && i < bytes; i += 64) {
-    __builtin_prefetch(static_cast<const char*>(next) + begin + i, 0, 2);
+// Fetches part `s` of the block of kLanes rows at `at`. Of a large block a part is fetched with
+// each 32 values: all at once its lines would fill the buffers in which a core waits for memory.
+template <typename Block>
+OCTAVO_INLINE void prefetch_part(const char* at, int s) {
+  constexpr auto kBytes = static_cast<int64_t>(kLanes * sizeof(Block));
+  constexpr int64_t kLine = 64;
+  for (int64_t i = kLine * s; i < kBytes; i += kLine * kSubBlocks<Block>) {
+    __builtin_prefetch(at + i, 0, 2);
   }
 }
 
@@ -40,6 +42,7 @@ OCTAVO_INLINE void prefetch(const void* next, int64_t begin, int64_t bytes) {
 // all rows, then word by word, then the bytes after the words.
 template <typename Block>
 struct PackedSource {
+  static constexpr bool kInLanes = true;
   static constexpr int64_t kSize = sizeof(Block);
   static constexpr int64_t kLead = packed_lead(kSize);
   static constexpr int64_t kWords = (kSize - kLead) / 4;
@@ -48,15 +51,18 @@ struct PackedSource {
 
   // Block `b` of the file of the rows from `lane` on.
   static OCTAVO_INLINE PackedSource at(const Int8Weights& w, int lane, int64_t b) {
-    const char* block =
-        static_cast<const char*>(w.packed) + lane / kLanes * w.lane_stride + b * kLanes * kSize;
-    prefetch(block + kPrefetchAhead, 0, kLanes * kSize);
-    return {block};
+    return {static_cast<const char*>(w.packed) + lane / kLanes * w.lane_stride +
+            b * kLanes * kSize};
   }
 
-  OCTAVO_INLINE IntVec word(int64_t i) const {
-    const char* p = block + (kLead + 4 * i) * kLanes;
-    return i < kWords ? load_int(p) : load_halves(p);
+  OCTAVO_INLINE void prefetch(int s) const { prefetch_part<Block>(block + kPrefetchAhead, s); }
+
+  OCTAVO_INLINE IntVec whole_word(int64_t i) const {
+    return load_int(block + (kLead + 4 * i) * kLanes);
+  }
+
+  OCTAVO_INLINE IntVec word(int64_t i) const {  // of the last one there may be only two bytes
+    return i < kWords ? whole_word(i) : load_halves(block + (kLead + 4 * i) * kLanes);
   }
 
   OCTAVO_INLINE void words(IntVec (&out)[4], int64_t at) const {
@@ -76,24 +82,36 @@ struct PackedSource {
   }
 };
 
-// Rows as they lie in the file.
+// Rows as they lie in the file: apart, which hardware does not prefetch well, but those of a panel
+// are one contiguous range, and so are those of the next. While a panel is read, the same part of
+// the next one is fetched: that made reading from memory two to three times as fast.
 template <typename Block>
 struct FileSource : RowSource {
+  const char* next;  // or null
+
   static OCTAVO_INLINE FileSource at(const Int8Weights& w, int lane, int64_t b) {
-    return {{w.rows + lane, b * static_cast<int64_t>(sizeof(Block))}};
+    constexpr auto kSize = static_cast<int64_t>(sizeof(Block));
+    const int64_t blocks = w.blocks / kSubBlocks<Block>;
+    const auto* next = static_cast<const char*>(w.next);
+    if (next != nullptr) next += (lane * blocks + b * kLanes) * kSize;
+    return {{w.rows + lane, b * kSize}, next};
+  }
+
+  OCTAVO_INLINE void prefetch(int s) const {
+    if (next != nullptr) prefetch_part<Block>(next, s);
   }
 };
 
 template <typename Block, typename Source, int32_t kFlip>
 OCTAVO_INLINE void unpack_from(void* panel, const Int8Weights& w) {
-  constexpr int64_t kBytes = kPanel * sizeof(Block);
   auto* out = static_cast<PanelBlock<kParts<Block>>*>(panel);
   for (int64_t b = 0; b < w.blocks / kSubBlocks<Block>; ++b) {
-    prefetch(w.next, b * kBytes, kBytes);
     for (int lane = 0; lane < kPanel; lane += kLanes) {
+      const Source source = Source::at(w, lane, b);
       LaneFile<Block, Source> file;
-      file.load(Source::at(w, lane, b));
+      file.load(source);
       for (int s = 0; s < kSubBlocks<Block>; ++s) {
+        source.prefetch(s);
         const auto in = file.block(s);
         auto& to = out[b * kSubBlocks<Block> + s];
         for (int g = 0; g < kGroups; ++g) {

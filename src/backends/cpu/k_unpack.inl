@@ -123,34 +123,50 @@ struct LaneFile<Block, Source> {
   static constexpr int kLowWords = sizeof(Block::low) / 4;
   static constexpr int kMaxHighWords = 16;
 
-  IntVec low[kLowWords];
-  IntVec high[kMaxHighWords];  // written and read only for types that have high bits
+  Source source;
+  IntVec low[kLowWords];  // these are written and read only if words do not lie in lanes
+  IntVec high[kMaxHighWords];
   KScales<Block> scales;
 
-  OCTAVO_INLINE void load(const Source& source) {
-    load_words(low, kLowWords, source, static_cast<int64_t>(offsetof(Block, low)));
-    if constexpr (kHasHighBits<Block>) {
-      static_assert(sizeof(Block::high) / 4 <= kMaxHighWords);
-      load_words(high, sizeof(Block::high) / 4, source,
-                 static_cast<int64_t>(offsetof(Block, high)));
+  OCTAVO_INLINE void load(const Source& from) {
+    source = from;
+    if constexpr (!Source::kInLanes) {
+      load_words(low, kLowWords, source, static_cast<int64_t>(offsetof(Block, low)));
+      if constexpr (kHasHighBits<Block>) {
+        static_assert(sizeof(Block::high) / 4 <= kMaxHighWords);
+        load_words(high, sizeof(Block::high) / 4, source,
+                   static_cast<int64_t>(offsetof(Block, high)));
+      }
     }
     load_scales(scales, source);
+  }
+
+  // The words at byte `at` of a field of the block.
+  OCTAVO_INLINE void words(IntVec (&out)[kGroups], const IntVec* loaded, size_t field,
+                           int64_t at) const {
+    if constexpr (Source::kInLanes) {
+      for (int g = 0; g < kGroups; ++g) {
+        out[g] = source.whole_word((static_cast<int64_t>(field) + at) / 4 + g);
+      }
+    } else {
+      for (int g = 0; g < kGroups; ++g) out[g] = loaded[at / 4 + g];
+    }
   }
 
   OCTAVO_INLINE LaneBlock<kParts<Block>> block(int s) const {
     constexpr const ops::KLayout& kBits = kLayout<Block>;
     LaneBlock<kParts<Block>> out;
-    const IntVec* words = low + kBits.low_at[s] / 4;
+    IntVec bits[kGroups];
+    words(bits, low, offsetof(Block, low), kBits.low_at[s]);
     for (int g = 0; g < kGroups; ++g) {
-      out.codes[g] =
-          and_bytes(shift_right(words[g], kBits.low_shift[s]), (1 << kBits.low_bits) - 1);
+      out.codes[g] = and_bytes(shift_right(bits[g], kBits.low_shift[s]), (1 << kBits.low_bits) - 1);
     }
     if constexpr (kHasHighBits<Block>) {
-      const IntVec* high_words = high + kBits.high_at[s] / 4;
+      words(bits, high, offsetof(Block, high), kBits.high_at[s]);
       for (int g = 0; g < kGroups; ++g) {
-        const IntVec bits = shift_right(high_words[g], kBits.high_shift[s]);
-        out.codes[g] = add_int(
-            out.codes[g], shift_left<kBits.low_bits>(and_bytes(bits, (1 << kBits.high_bits) - 1)));
+        const IntVec top =
+            and_bytes(shift_right(bits[g], kBits.high_shift[s]), (1 << kBits.high_bits) - 1);
+        out.codes[g] = add_int(out.codes[g], shift_left<kBits.low_bits>(top));
       }
     }
     for (int p = 0; p < kParts<Block>; ++p) {

@@ -114,6 +114,10 @@ constexpr int64_t packed_lead(int64_t block_bytes) {
   return block_bytes < 64 ? block_bytes % 4 : 0;
 }
 
+// Unpacks and multiplies at once without a panel in memory, for 1 to `few_rows` rows of x; the same
+// bits.
+using Int8MultiplyFew = void (*)(const Int8Multiply&, const Int8Weights&);
+
 // One block type. Weight codes are kept with an offset, code = value + zero, where the instruction
 // wants unsigned operands.
 struct Int8Kernel {
@@ -122,13 +126,12 @@ struct Int8Kernel {
   int panel_block_bytes;  // of an unpacked panel, per block of 32 values
   void (*unpack)(void* panel, const Int8Weights&);
   void (*multiply)(const Int8Multiply&);
-  // Both at once without a panel in memory, for 1 to `few_rows` rows of x; the same bits.
-  void (*multiply_few)(const Int8Multiply&, const Int8Weights&);
+  Int8MultiplyFew multiply_few;
 };
 
 struct Int8Kernels {
   int panel;
-  int few_rows;  // 0: multiply_few is null
+  int few_rows;  // 0: multiply_few is null, as that of `unpacked` is always
   void (*quantize)(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Kernel& kernel);
   Int8Kernel by_type[kNumUnpackedTypes];
   Int8Kernel unpacked;  // rows of ops::KValues without minima

@@ -77,6 +77,8 @@ struct LaneBlock {
 // another, for rows that were packed. words() gives the four 32-bit words at byte `at` of the
 // block.
 struct RowSource {
+  static constexpr bool kInLanes = false;
+
   const void* const* rows;
   int64_t offset;
 
