@@ -287,7 +287,7 @@ TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
     const int lanes = backends::cpu::lanes_of(*GetParam().kernel, GetParam().dtype, cols);
     if (lanes == 0) continue;
     any = true;
-    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 141}) {
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 24, 25, 32, 33, 141}) {
       const int64_t outputs = random_int(rng, 1, 90);
       const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
       const ops::Weight lanes_of_w = packed(w, lanes, {}, rows % 2 == 0 ? &pool : nullptr);
