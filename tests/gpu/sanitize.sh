@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize.sh GPU_TESTS: small cases of every attention kernel under compute-sanitizer, on a machine
+# sanitize.sh GPU_TESTS: small cases of every kernel of our own under compute-sanitizer, on a machine
 # with a GPU; takes two minutes. Neither tool may find anything. racecheck looks at the kernels
 # without mbarriers only: it does not follow their waits by parity, and reports what warps hand over
 # by them.
@@ -11,6 +11,7 @@ prefill='*AttentionPrefill.Small*:*AttentionPrefill.CrossLengths*:*AttentionPref
 prefill+=':*AttentionPrefill.SinksAndSoftcap*:*AttentionPrefill.Fp8*'
 decode='*DecodeAttentionTest.EmptyAndCrossedLengths*:*DecodeAttentionTest.Groups*'
 decode+=':*DecodeFormatsTest.TreeMasks*:*DecodeFormatsTest.Fp8*'
+products='LinearOps.LinearAndResidual:LinearOps.FewTokensAreTheSameBitsAlone'
 kv='FlashAttn*:KvBlocksTest*:*KvWriteTest.PaddingIsLeftAlone*'
 
 run() {
@@ -20,5 +21,6 @@ run() {
 run memcheck "$prefill"
 run memcheck "$decode"
 run memcheck "$kv"
+run memcheck "$products"
 run racecheck '*AttentionPrefill.Small/Portable:KvBlocksTest*'
 echo "sanitize: ok"
