@@ -31,6 +31,7 @@ struct FewTokensArgs {
   // out[0] = activation(x · w[0]ᵀ) * (x · w[1]ᵀ), both of one shape; there are no other outputs.
   bool gated = false;
   ops::Activation activation = ops::Activation::kSilu;
+  bool portable = false;  // by the kernel of every GPU, also where another is faster
 };
 
 // Whether this is faster than cuBLASLt. x may have another dtype still.

@@ -9,8 +9,8 @@ namespace octavo::backends::cuda {
 // The most rows of x. Of 32 cuBLASLt is faster (docs/kernels.md).
 inline constexpr int64_t kStreamedTokens = 16;
 
-// Whether the current device can, and the matrices and x lie so that 16 bytes of a row can be read
-// at a time.
+// Whether the current device can and the call lets it, and the matrices and x lie so that 16 bytes
+// of a row can be read at a time.
 bool streams_few_tokens(const FewTokensArgs& args);
 
 void multiply_few_tokens_streamed(const FewTokensArgs& args, cudaStream_t stream);

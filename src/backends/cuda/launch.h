@@ -17,8 +17,8 @@ struct LaunchShape {
   // Programmatic dependent launch: may start while the kernel before it in the stream still runs
   // (ptx/pdl.cuh). GPUs before sm_90 take no notice.
   bool overlap_previous = false;
-  unsigned cluster =
-      1;  // blocks of a cluster, which divide the grid; more than 1 only from sm_90 on
+  // Blocks of a cluster, by which those of the grid divide; more than 1 from sm_90 on.
+  unsigned cluster = 1;
 };
 
 // A LaunchShape as the runtime takes it.

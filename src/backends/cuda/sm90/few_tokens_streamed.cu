@@ -79,7 +79,7 @@ auto with_blocks(int64_t num_tokens, const Visit& visit) {
 }  // namespace
 
 bool streams_few_tokens(const FewTokensArgs& args) {
-  if (args.x.rows > kStreamedTokens || !is_hopper()) return false;
+  if (args.portable || args.x.rows > kStreamedTokens || !is_hopper()) return false;
   const ProductCall call = make_product_call(args, kStreamRows);
   return reads_sixteen_bytes(call) && with_blocks(args.x.rows, [&]<int kBlocks>() {
            return make_plan<kBlocks>(call).cluster > 0;
