@@ -185,6 +185,21 @@ class OptionsTest(unittest.TestCase):
             self.assertEqual(server.get("/health")[0], 200)
             self.assertEqual(server.get("/metrics")[0], 200)
 
+    def test_the_models_own_sampling_holds_where_a_request_says_nothing(self):
+        with Server("--override-generation-config",
+                    '{"temperature": 0, "max_new_tokens": 5, "min_p": null}') as server:
+            bodies = [{"prompt": "Once", "ignore_eos": True, **fields} for fields in (
+                {}, {}, {"max_tokens": 3}, {"max_tokens": 30}, {"max_tokens": None})]
+            answers = [server.post("/v1/completions", body)[1] for body in bodies]
+            self.assertEqual([a["usage"]["completion_tokens"] for a in answers], [5, 5, 3, 5, 5])
+            self.assertEqual(answers[0]["choices"], answers[1]["choices"])
+            answer = server.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "Hi"}], "ignore_eos": True})[1]
+            self.assertEqual(answer["usage"]["completion_tokens"], 5)
+        for value, part in ({"temperature": "hot"}, "temperature"), ({"top_p": 2}, "top_p is 2"):
+            with self.assertRaisesRegex(RuntimeError, part):
+                Server("--override-generation-config", json.dumps(value))
+
     def test_cors_root_path_and_hidden_routes(self):
         with Server("--root-path", "/llm", "--allowed-origins", '["http://a.example"]') as server:
             self.assertEqual(server.get("/llm/v1/models")[0], 200)
