@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import os
+import resource
 import signal
 import socket
 import ssl
@@ -229,6 +231,21 @@ class OptionsTest(unittest.TestCase):
                 if status == 503:
                     self.assertIn("Retry-After", headers)
                     self.assertEqual(json.loads(data)["error"]["code"], 503)
+
+    def test_connections_beyond_the_descriptors_wait_for_their_turn(self):
+        with Server() as server:
+            self.assertEqual(server.post("/v1/completions", SHORT)[0], 200)
+            process = server.process.pid
+            used = len(os.listdir(f"/proc/{process}/fd"))
+            hard = resource.prlimit(process, resource.RLIMIT_NOFILE)[1]
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 3, hard))
+            socks = [server.connect() for _ in range(12)]
+            for sock in socks:
+                sock.sendall(raw_request(SHORT, headers="Connection: close\r\n"))
+            for sock in socks:
+                with sock:
+                    self.assertTrue(read_all(sock).startswith(b"HTTP/1.1 200"))
+            self.assertTrue(any("cannot accept" in line for line in server.log))
 
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:
