@@ -101,7 +101,7 @@ TEST(BenchKernels, WrongFlagsAreNamed) {
   expect_failure(octavo("bench kernels --filter none_such"), 1, "--filter");
   expect_failure(octavo("bench kernels --threads 5000"), 2, "--threads");
   expect_failure(octavo("bench kernels", "", "OCTAVO_KERNELS=sse9"), 1, "OCTAVO_KERNELS");
-  expect_failure(octavo("bench kernel"), 2, "kernels");
+  expect_failure(octavo("bench kernel model"), 2, "kernels");
 }
 
 }  // namespace
