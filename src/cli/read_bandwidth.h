@@ -3,7 +3,7 @@
 
 namespace octavo::cli {
 
-// Reads 256 MiB, more than most caches hold, with `threads` threads; the best of five passes in
+// Reads 256 MiB, more than most caches hold, with `threads` threads; the best of some passes in
 // bytes/s.
 double measure_read_bandwidth(int threads);
 
