@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 
 #include "backends/cpu/device_cpu.h"
@@ -90,7 +91,8 @@ struct KernelBench::Impl {
     int64_t ModelShape::*cols;
     int64_t values;  // float32 that it reads and writes for each of a row
     cpu::KernelFn (*fn)(const ops::Ops& ops);
-    void (*call)(const Impl& bench, ops::ExecContext& ctx, const ops::Mat& out, const ops::Mat& x);
+    void (*call)(const Impl& bench, ops::ExecContext& ctx, const ops::Mat& to,
+                 const ops::Mat& from);
   };
   static std::span<const RowOp> row_ops();
   KernelCase row_op(const RowOp& op, const ModelShape& model, int64_t rows);
@@ -128,6 +130,7 @@ Status KernelBench::Impl::allocate() {
   workspace = OCTAVO_TRY(device.allocate(
       backend.ops.workspace_bytes(kMostRows, kMostCols, pool->num_threads()), "workspace"));
   cold = OCTAVO_TRY(cpu::allocate_weights(cold_memory, kColdBytes, "weights"));
+  std::iota(positions.begin(), positions.end(), 0);
   Rng rng(2);
   for (int64_t i = 0; i < values; ++i) {
     const double number = rng.next_double();
@@ -229,6 +232,7 @@ KernelCase KernelBench::Impl::attention(const ModelShape& model, DType kv_dtype,
   one.multiply_adds = static_cast<double>(2 * model.head_dim * model.num_heads * shape.num_seqs *
                                           (shape.rows_each * shape.context - hidden));
   one.prepare = [=, this]() -> Result<KernelCall> {
+    OCTAVO_CHECK(shape.context >= kBlockSize && shape.num_seqs > 0);
     ops::AttentionArgs args;
     args.kv = fill_kv(model, kv_dtype, shape.context);
     args.out = activations(out, rows, model.num_heads * model.head_dim);
@@ -264,22 +268,22 @@ std::span<const KernelBench::Impl::RowOp> KernelBench::Impl::row_ops() {
   static constexpr RowOp kRowOps[] = {
       {"rms_norm", &ModelShape::hidden_size, 2,
        [](const Ops& ops) -> cpu::KernelFn { return ops.rms_norm; },
-       [](const Impl& bench, ops::ExecContext& ctx, const Mat& out, const Mat& x) {
-         bench.backend.ops.rms_norm(ctx, {out, x, bench.norm_weight.data()});
+       [](const Impl& bench, ops::ExecContext& ctx, const Mat& to, const Mat& from) {
+         bench.backend.ops.rms_norm(ctx, {to, from, bench.norm_weight.data()});
        }},
       {"rope", &ModelShape::hidden_size, 2,
        [](const Ops& ops) -> cpu::KernelFn { return ops.rope; },
-       [](const Impl& bench, ops::ExecContext& ctx, const Mat&, const Mat& x) {
-         bench.backend.ops.rope(ctx, {x, bench.positions.data(), bench.inv_freq.data(), 64, 64});
+       [](const Impl& bench, ops::ExecContext& ctx, const Mat&, const Mat& from) {
+         bench.backend.ops.rope(ctx, {from, bench.positions.data(), bench.inv_freq.data(), 64, 64});
        }},
       {"activation_mul", &ModelShape::intermediate_size, 3,
        [](const Ops& ops) -> cpu::KernelFn { return ops.activation_mul; },
-       [](const Impl& bench, ops::ExecContext& ctx, const Mat& out, const Mat& x) {
-         bench.backend.ops.activation_mul(ctx, {out, x, x});
+       [](const Impl& bench, ops::ExecContext& ctx, const Mat& to, const Mat& from) {
+         bench.backend.ops.activation_mul(ctx, {to, from, from});
        }},
       {"add", &ModelShape::hidden_size, 3, [](const Ops& ops) -> cpu::KernelFn { return ops.add; },
-       [](const Impl& bench, ops::ExecContext& ctx, const Mat& out, const Mat& x) {
-         bench.backend.ops.add(ctx, {out, x});
+       [](const Impl& bench, ops::ExecContext& ctx, const Mat& to, const Mat& from) {
+         bench.backend.ops.add(ctx, {to, from});
        }},
   };
   return kRowOps;
