@@ -26,7 +26,8 @@ MAY_INCLUDE = {
     "model": ("quant", "ops", "formats", "tensor", "base"),
     "engine": ("model", "tokenizer", "formats", "ops", "tensor", "base", "backends/registry.h"),
     "server": ("base",),
-    "cli": ("server", "hub", "formats", "quant", "base", "backends/registry.h"),
+    "cli": ("server", "hub", "formats", "quant", "base", "backends/registry.h",
+            "backends/kernel_bench.h", "tokenizer/regex.h"),
 }
 
 MAX_COLUMNS = 100

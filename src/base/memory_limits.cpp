@@ -1,5 +1,7 @@
 #include "base/memory_limits.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -9,6 +11,8 @@
 
 namespace octavo {
 namespace {
+
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 // The number after `key` in a file of lines "key number"; -1 where there is none.
 int64_t read_field(const std::string& path, const std::string& key) {
@@ -29,38 +33,55 @@ int64_t read_number(const std::string& path) {
 }
 
 struct MemoryFiles {
-  const char* mount;
+  const char* folder;  // below the mount
   const char* controller;
   const char* limit;
   const char* usage;
   const char* cache_key;  // in memory.stat
 };
+constexpr MemoryFiles kMemoryFiles[] = {
+    {"", "", "memory.max", "memory.current", "inactive_file "},
+    {"/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+};
 
-int64_t left_in_group(const MemoryFiles& files) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const std::string& folder : cgroup_folders(files.mount, files.controller)) {
-    const int64_t limit = read_number(folder + "/" + files.limit);
-    const int64_t usage = read_number(folder + "/" + files.usage);
-    if (limit < 0 || usage < 0) continue;
-    const int64_t cache =
-        std::max<int64_t>(0, read_field(folder + "/memory.stat", files.cache_key));
-    least = std::min(least, std::max<int64_t>(0, limit - usage + cache));
+// What a limit of the process leaves, of which /proc/self/status says in KiB what is used.
+int64_t left_of_limit(decltype(RLIMIT_AS) resource, const char* used_key) {
+  rlimit limit{};
+  const int64_t used_kib = read_field("/proc/self/status", used_key);
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || used_kib < 0) {
+    return kUnlimited;
   }
-  return least;
+  const auto most =
+      static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(kUnlimited)));
+  return std::max<int64_t>(0, most - used_kib * 1024);
 }
 
 }  // namespace
 
+int64_t cgroup_memory_left(const std::string& mount) {
+  int64_t least = kUnlimited;
+  for (const MemoryFiles& files : kMemoryFiles) {
+    for (const std::string& folder : cgroup_folders(mount + files.folder, files.controller)) {
+      const int64_t limit = read_number(folder + "/" + files.limit);
+      const int64_t usage = read_number(folder + "/" + files.usage);
+      if (limit < 0 || usage < 0) continue;
+      const int64_t cache =
+          std::max<int64_t>(0, read_field(folder + "/memory.stat", files.cache_key));
+      least = std::min(least, std::max<int64_t>(0, limit - usage + cache));
+    }
+  }
+  return least;
+}
+
 int64_t available_memory_bytes() {
   const int64_t machine_kib = read_field("/proc/meminfo", "MemAvailable:");
-  int64_t least = machine_kib < 0 ? std::numeric_limits<int64_t>::max() : machine_kib * 1024;
-  for (const MemoryFiles& files :
-       {MemoryFiles{"/sys/fs/cgroup", "", "memory.max", "memory.current", "inactive_file "},
-        MemoryFiles{"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes",
-                    "memory.usage_in_bytes", "total_inactive_file "}}) {
-    least = std::min(least, left_in_group(files));
+  int64_t least = machine_kib < 0 ? kUnlimited : machine_kib * 1024;
+  for (const int64_t left :
+       {cgroup_memory_left("/sys/fs/cgroup"), left_of_limit(RLIMIT_AS, "VmSize:"),
+        left_of_limit(RLIMIT_DATA, "VmData:")}) {
+    least = std::min(least, left);
   }
-  return least == std::numeric_limits<int64_t>::max() ? 0 : least;
+  return least == kUnlimited ? 0 : least;
 }
 
 }  // namespace octavo

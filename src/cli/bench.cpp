@@ -1,47 +1,19 @@
-// `octavo bench`: of its two kinds here is `latency`: prefill and decode speed of B sequences at
+// `octavo bench`: of its kinds here is `latency`: prefill and decode speed of B sequences at
 // once, with the share of the memory bandwidth that decoding reaches, measured in the same run.
-#include <algorithm>
-#include <numeric>
 #include <string_view>
-#include <thread>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "base/percentile.h"
-#include "base/thread_pool.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "cli/model_args.h"
+#include "cli/read_bandwidth.h"
 
 namespace octavo::cli {
 namespace {
-
-// Reads 256 MiB, more than the caches hold, with `threads` threads; the best of five passes in
-// bytes/s.
-double measure_read_bandwidth(int threads) {
-  constexpr int64_t kWords = int64_t{32} << 20;
-  std::vector<uint64_t> memory(kWords, 1);
-  std::vector<uint64_t> sums(threads);
-  ThreadPool pool(threads);
-  double best = 0;
-  for (int pass = 0; pass < 5; ++pass) {
-    const double start = now_seconds();
-    pool.parallel_for(kWords, 64, [&](int64_t begin, int64_t end, int thread) {
-      // Eight sums, so that the additions do not wait for each other.
-      uint64_t partial[8] = {};
-      for (int64_t i = begin; i + 8 <= end; i += 8) {
-        for (int k = 0; k < 8; ++k) partial[k] += memory[i + k];
-      }
-      sums[thread] += std::accumulate(partial, partial + 8, uint64_t{0});
-    });
-    best = std::max(best, static_cast<double>(kWords) * sizeof(uint64_t) / (now_seconds() - start));
-  }
-  OCTAVO_CHECK(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 5 * kWords);
-  return best;
-}
 
 struct BenchArgs {
   int64_t input_len = 512;
@@ -113,21 +85,28 @@ std::string render(const JsonObject& r) {
 }  // namespace
 
 int run_bench(int argc, const char* const* argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "serve") return run_bench_serve(argc - 1, argv + 1);
-  if (argc > 1 && std::string_view(argv[1]) == "throughput") {
-    return run_bench_throughput(argc - 1, argv + 1);
+  constexpr struct {
+    std::string_view name;
+    int (*run)(int argc, const char* const* argv);
+  } kOthers[] = {{"kernels", run_bench_kernels},
+                 {"serve", run_bench_serve},
+                 {"throughput", run_bench_throughput}};
+  for (const auto& other : kOthers) {
+    if (argc > 1 && other.name == argv[1]) return other.run(argc - 1, argv + 1);
   }
   std::string what;
   BenchArgs bench;
-  Args args("bench",
-            "Measure speed. WHAT is latency, with the flags below, or serve or throughput, with "
-            "their own.",
-            "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
-            "  octavo bench throughput --help\n"
-            "  octavo bench serve --help\n");
+  Args args(
+      "bench",
+      "Measure speed. WHAT is latency, with the flags below, or kernels, serve or throughput, "
+      "with their own.",
+      "  octavo bench latency smollm2 --input-len 512 --output-len 64 --batch-size 1\n"
+      "  octavo bench kernels --help\n"
+      "  octavo bench throughput --help\n"
+      "  octavo bench serve --help\n");
   args.positional("WHAT", what,
-                  "latency: prefill and decode of a batch; serve: load for a server; throughput: "
-                  "many requests");
+                  "latency: prefill and decode of a batch; kernels: single operations; serve: load "
+                  "for a server; throughput: many requests");
   ModelArgs model_args(args);
   args.option("--input-len", bench.input_len, "tokens of each prompt");
   args.option("--output-len", bench.output_len, "tokens of each answer");
@@ -137,7 +116,7 @@ int run_bench(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (what != "latency" || bench.num_iters < 1) {
     print_error(what != "latency"
-                    ? format("bench knows latency, serve and throughput, not '{}'", what)
+                    ? format("bench knows latency, kernels, serve and throughput, not '{}'", what)
                     : format("--num-iters is {}, which must be at least 1", bench.num_iters));
     return kExitUsage;
   }

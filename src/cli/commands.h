@@ -4,6 +4,7 @@
 namespace octavo::cli {
 
 int run_bench(int argc, const char* const* argv);
+int run_bench_kernels(int argc, const char* const* argv);     // of run_bench
 int run_bench_serve(int argc, const char* const* argv);       // of run_bench
 int run_bench_throughput(int argc, const char* const* argv);  // of run_bench
 int run_detokenize(int argc, const char* const* argv);

@@ -85,7 +85,8 @@ TEST(BenchThroughput, WrongFlagsAreNamed) {
   expect_failure(octavo(bench + "--dataset-name trace"), 2, "needs --dataset-path");
   expect_failure(octavo(bench + "--inputs-len 3"), 2, "did you mean --input-len?");
   expect_failure(octavo("bench throughput"), 2, "MODEL is missing");
-  expect_failure(octavo("bench speed m.gguf"), 2, "latency, serve and throughput, not 'speed'");
+  expect_failure(octavo("bench speed m.gguf"), 2,
+                 "latency, kernels, serve and throughput, not 'speed'");
   const std::string loaded = "bench throughput " + tiny_model();
   expect_failure(octavo(loaded + " --input-len 1024", "", "OCTAVO_LOG=warning"), 1,
                  "1152 tokens (--prefix-len, --input-len and --output-len), the context only 1024");

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Holds the perplexity of every weight type, computed as a user would, against exact arithmetic.
+
+    tools/check_perplexity.py LLAMA_QUANTIZE MODEL.gguf [--types Q4_0,Q4_K,…] [--text FILE …]
+
+octavo has no quantiser: LLAMA_QUANTIZE is llama.cpp's, which makes a file of each type (--pure)
+from the model, a Llama, once that is float32 and wide enough for every type (tools/widen_llama.py).
+Then `octavo eval perplexity` compares
+
+  - the default arithmetic with float32, KV cache included, on the text: at most 0.3 % apart,
+  - float32 with the backend `ref` on the text's beginning, since `ref` takes a second for a few
+    tokens: at most 0.01 % apart.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from widen_llama import widen
+
+ROOT = Path(__file__).resolve().parents[1]
+TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K",
+         "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
+MOST_OF_DEFAULT, MOST_OF_FLOAT32 = 0.003, 0.0001
+EXACT = ("--dtype", "float32", "--kv-cache-dtype", "float32")
+# Differences depend on the text: those of 2,000 tokens were up to three times those of 10,000.
+TEXT_BYTES = 48000
+BEGINNING_BYTES = 250  # more than two windows of 16 tokens
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def quantize(program, source, target, kind):
+    run(program, "--allow-requantize", "--pure", source, target, kind)
+
+
+def perplexity(octavo, model, text, ctx_size, *flags):
+    return json.loads(run(octavo, "eval", "perplexity", model, "--text", text, "--ctx-size",
+                          ctx_size, "--json", *flags))["perplexity"]
+
+
+def check(octavo, model, text, beginning):
+    """(perplexity in float32, how far the default is from it, how far it is from ref)"""
+    exact = perplexity(octavo, model, text, 512, *EXACT)
+    default = perplexity(octavo, model, text, 512)
+    ref, float32 = (perplexity(octavo, model, beginning, 16, "--backend", backend, *EXACT)
+                    for backend in ("ref", "cpu"))
+    return exact, default / exact - 1, float32 / ref - 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("quantizer", type=Path, metavar="LLAMA_QUANTIZE")
+    parser.add_argument("model", type=Path, metavar="MODEL.gguf")
+    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--text", type=Path, nargs="+", help="default: docs/*.md",
+                        default=sorted((ROOT / "docs").glob("*.md")))
+    parser.add_argument("--octavo", type=Path, default=ROOT / "build" / "cpu" / "octavo")
+    args = parser.parse_args()
+    failed = []
+    print("| type | perplexity in float32 | default, % off | ref, % off |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        plain, wide, one = (Path(folder) / f"{name}.gguf" for name in ("plain", "wide", "one"))
+        text, beginning = (Path(folder) / f"{name}.txt" for name in ("text", "beginning"))
+        whole = b"".join(path.read_bytes() for path in args.text)
+        text.write_bytes(whole[:TEXT_BYTES])
+        beginning.write_bytes(whole[:BEGINNING_BYTES])
+        quantize(args.quantizer, args.model, plain, "F32")
+        widen(plain, wide)
+        plain.unlink()
+        for kind in args.types.split(","):
+            quantize(args.quantizer, wide, one, kind)
+            exact, of_default, of_float32 = check(args.octavo, one, text, beginning)
+            print(f"| {kind} | {exact:.3f} | {100 * of_default:+.3f} | {100 * of_float32:+.4f} |",
+                  flush=True)
+            if abs(of_default) > MOST_OF_DEFAULT or abs(of_float32) > MOST_OF_FLOAT32:
+                failed.append(kind)
+    if failed:
+        sys.exit(f"too far from exact arithmetic: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
