@@ -58,7 +58,7 @@ TEST(MemoryPlan, SizesThatAreGivenCount) {
 
 TEST(MemoryPlan, AWindowNeedsNoRoomForTheWholeContext) {
   MemoryFacts window = facts();
-  window.span.window = 32;
+  window.spans[0].window = 32;
   EngineConfig config = config_of(4);
   config.max_num_batched_tokens = 16;
   const auto plan = plan_memory(config, window);

@@ -46,7 +46,8 @@ using Rows = std::vector<std::vector<float>>;  // [position][vocab]
 std::vector<Rows> run_schedule(ModelRunner& runner,
                                const std::vector<std::vector<TokenId>>& prompts, Rng& rng,
                                int64_t max_chunk) {
-  BlockManager blocks(runner.num_kv_blocks(), runner.limits().block_size);
+  BlockManager blocks(runner.num_kv_blocks(), runner.limits().block_size, false,
+                      runner.kv_groups().spans);
   const int64_t max_rows = runner.limits().max_logit_rows;
   std::vector<Sequence> sequences(prompts.size());
   std::vector<Rows> rows(prompts.size());
