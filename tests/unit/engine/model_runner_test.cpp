@@ -24,7 +24,7 @@ std::unique_ptr<ModelRunner> make_runner(const std::string& path, const LoadOpti
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   auto runner = ModelRunner::create(**checkpoint, options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
-  EXPECT_TRUE((*runner)->resize_kv_cache(128).ok());
+  EXPECT_TRUE((*runner)->resize_kv_cache(128 * (*runner)->kv_groups().num_groups()).ok());
   return std::move(*runner);
 }
 
@@ -115,7 +115,7 @@ TEST(Architectures, ChunkedBatchedAndThreadedAreTheSameBits) {
     }
     for (const int threads : {1, 2}) {
       const auto runner = make_runner(entry.path(), with_threads(threads));
-      ASSERT_TRUE(runner->resize_kv_cache(64).ok());
+      ASSERT_TRUE(runner->resize_kv_cache(64 * runner->kv_groups().num_groups()).ok());
       const auto rows = run_schedule(*runner, prompts, rng, 20);
       for (size_t i = 0; i < prompts.size(); ++i) expect_same_bits(rows[i], alone[i]);
     }
