@@ -17,7 +17,7 @@ struct MemoryFacts {
   int64_t weight_bytes = 0;
   int64_t workspace_bytes = 0;
   int64_t kv_block_bytes = 0;
-  int64_t max_model_len = 0;                       // of the model, or as the user wants it
+  int64_t max_model_len = 0;  // of the model, or as the user wants it
   std::vector<model::AttentionSpan> spans = {model::AttentionSpan()};  // of each group of layers
   bool gpu = false;  // available_bytes are a GPU's, which nothing else needs
 };
