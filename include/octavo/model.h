@@ -62,7 +62,8 @@ struct Logits {
 // A line of a sequence's page table.
 struct PageTableRow {
   int64_t page = 0;    // logical
-  int32_t block = -1;  // physical; -1: given back
+  int32_t group = 0;   // of layers; each has a block of its own for a page
+  int32_t block = -1;  // physical; -1: given back, or not needed yet
   int32_t reference_count = 0;
 };
 

@@ -33,13 +33,11 @@ void set_host_facts(std::span<const ScheduledSlice> slices, ops::SequenceBatch& 
 
 }  // namespace
 
-void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
+void BatchBuilder::add_slice(const ScheduledSlice& slice) {
   const Sequence& sequence = *slice.sequence;
   OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_tokens <= sequence.num_pending_tokens());
   const int64_t begin = sequence.num_computed_tokens;
   const int64_t end = begin + slice.num_tokens;
-  const std::vector<int32_t>& blocks = sequence.block_table.blocks;
-  OCTAVO_CHECK(static_cast<int64_t>(blocks.size()) * block_size >= end);
   OCTAVO_CHECK(slice.num_logit_rows <= slice.num_tokens);
   OCTAVO_CHECK(slice.num_hidden_rows <= slice.num_tokens);
   for (int64_t position = begin; position < end; ++position) {
@@ -51,12 +49,25 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice, int64_t block_size) {
     }
     token_ids_.push_back(sequence.token_ids[position]);
     positions_.push_back(static_cast<int32_t>(position));
-    slot_mapping_.push_back(blocks[position / block_size] * block_size + position % block_size);
   }
   cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));
   seq_lens_.push_back(static_cast<int32_t>(end));
+}
+
+void BatchBuilder::add_blocks(const ScheduledSlice& slice, int64_t group, int64_t block_size) {
+  const BlockTable& table = slice.sequence->block_table;
+  const int64_t num_pages = static_cast<int64_t>(table.blocks.size()) / num_groups_;
+  const int64_t begin = slice.sequence->num_computed_tokens;
+  const int64_t end = begin + slice.num_tokens;
+  OCTAVO_CHECK(table.num_filled_pages * block_size >= end);
   const size_t row = block_table_.size();
-  block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
+  for (int64_t page = 0; page < num_pages; ++page) {
+    block_table_.push_back(table.blocks[page * num_groups_ + group]);
+  }
+  for (int64_t position = begin; position < end; ++position) {
+    const int64_t block = block_table_[row + position / block_size];
+    slot_mapping_.push_back(block * block_size + position % block_size);
+  }
   // GPU kernels read whole tiles, also of blocks before a window, whose values then do not count.
   if (!device_.host_accessible()) {
     std::replace(block_table_.begin() + static_cast<int64_t>(row), block_table_.end(), -1, 0);
@@ -98,14 +109,17 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   block_table_stride_ = 0;
   for (const ScheduledSlice& slice : slices) {
     const auto blocks = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
-    block_table_stride_ = std::max(block_table_stride_, blocks);
+    block_table_stride_ = std::max(block_table_stride_, blocks / num_groups_);
   }
   // Steps with a table of one shape can be repeated from a record.
   if (!device_.host_accessible()) {
     block_table_stride_ =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(block_table_stride_)));
   }
-  for (const ScheduledSlice& slice : slices) add_slice(slice, block_size);
+  for (const ScheduledSlice& slice : slices) add_slice(slice);
+  for (int64_t group = 0; group < num_groups_; ++group) {
+    for (const ScheduledSlice& slice : slices) add_blocks(slice, group, block_size);
+  }
   variants_.clear();
   rope_inv_freq_.clear();
   rope_variants_.clear();

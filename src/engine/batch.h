@@ -16,24 +16,27 @@ namespace octavo::engine {
 
 class BatchBuilder {
  public:
-  BatchBuilder(Device& device, const model::ModelConfig& config)
-      : device_(device), config_(config) {}
+  // `num_groups`: of KvGroups.
+  BatchBuilder(Device& device, const model::ModelConfig& config, int64_t num_groups)
+      : device_(device), config_(config), num_groups_(num_groups) {}
 
   // The result's pointers stay valid until the next build. Device memory is taken anew only when a
   // batch is larger than all before it.
   Result<model::ForwardBatch> build(std::span<const ScheduledSlice> slices, int64_t block_size);
 
  private:
-  void add_slice(const ScheduledSlice& slice, int64_t block_size);
+  void add_slice(const ScheduledSlice& slice);
+  void add_blocks(const ScheduledSlice& slice, int64_t group, int64_t block_size);
   void add_rope_variant(const ScheduledSlice& slice);
   void forget_unused_variants();
   Status reserve(int64_t size_bytes);
 
   Device& device_;
   const model::ModelConfig& config_;
+  int64_t num_groups_;
   std::vector<int32_t> token_ids_, positions_, cu_seqlens_q_, seq_lens_, block_table_, logit_rows_,
       hidden_rows_;
-  std::vector<int64_t> slot_mapping_;
+  std::vector<int64_t> slot_mapping_;  // [num_groups, num_tokens], as block_table_
   int64_t block_table_stride_ = 0;
   // Of models whose frequencies depend on a sequence's length; otherwise empty.
   std::map<int64_t, std::vector<float>> inv_freq_of_;  // [variant], of the last batches

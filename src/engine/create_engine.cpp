@@ -40,7 +40,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   chosen.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
   parts.core.scheduler.max_num_batched_tokens = chosen.max_num_batched_tokens;
   MemoryFacts facts{host_available,          loaded.info.weight_bytes, runner.workspace_bytes(),
-                    runner.kv_block_bytes(), runner.max_model_len(),   runner.span()};
+                    runner.kv_block_bytes(), runner.max_model_len(),   runner.kv_groups().spans};
   if (const Device& device = *runner.backend().device; !device.host_accessible()) {
     facts.available_bytes = device.available_bytes() + facts.weight_bytes + facts.workspace_bytes;
     facts.gpu = true;
@@ -57,7 +57,7 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   parts.core.num_blocks = plan.num_blocks;
   parts.core.block_size = config.block_size;
   parts.core.enable_prefix_caching = config.enable_prefix_caching;
-  parts.core.span = plan.facts.span;
+  parts.core.groups = plan.facts.spans;
   parts.core.max_model_len = plan.max_model_len;
   parts.core.vocab_size = loaded.info.vocab_size;
   parts.core.rope = runner.model().config().rope;

@@ -51,7 +51,7 @@ EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
       executor_(executor),
       tokenizer_(tokenizer),
       clock_(std::move(clock)),
-      blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching, config.span),
+      blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching, config.groups),
       scheduler_(config.scheduler, blocks_) {}
 
 // --- requests come and go -----------------------------------------------------------------------

@@ -22,7 +22,7 @@ struct EngineCoreConfig {
   int64_t num_blocks = 0;
   int64_t block_size = 16;
   bool enable_prefix_caching = true;
-  AttentionSpan span;
+  std::vector<AttentionSpan> groups = {AttentionSpan()};  // as BlockManager takes them
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
   model::RopeParameters rope;     // whose frequencies may depend on a sequence's length

@@ -45,14 +45,16 @@ std::vector<TokenId> arbitrary_prompt(int64_t length, int64_t index, int64_t voc
 Result<std::unique_ptr<Generator>> Generator::create(ModelRunner& runner,
                                                      const Tokenizer* tokenizer) {
   std::unique_ptr<Generator> generator(new Generator(runner, tokenizer));
-  const int64_t block_size = runner.limits().block_size;
-  OCTAVO_TRY(generator->reserve_blocks((runner.max_model_len() + block_size - 1) / block_size));
+  OCTAVO_TRY(generator->reserve_tokens(1, runner.max_model_len()));
   return generator;
 }
 
-Status Generator::reserve_blocks(int64_t num_blocks) {
-  OCTAVO_TRY(runner_.resize_kv_cache(num_blocks));
-  blocks_ = std::make_unique<BlockManager>(runner_.num_kv_blocks(), runner_.limits().block_size);
+Status Generator::reserve_tokens(int64_t num_seqs, int64_t num_tokens) {
+  const int64_t block_size = runner_.limits().block_size;
+  const int64_t pages = (num_tokens + block_size - 1) / block_size;
+  OCTAVO_TRY(runner_.resize_kv_cache(num_seqs * pages * runner_.kv_groups().num_groups()));
+  blocks_ = std::make_unique<BlockManager>(runner_.num_kv_blocks(), block_size, false,
+                                           runner_.kv_groups().spans);
   return {};
 }
 
@@ -274,8 +276,7 @@ Result<Model::LatencyRun> Generator::measure_latency(int64_t batch_size, int64_t
                input_len, output_len, runner_.max_model_len()));
   }
   drop_sequence();
-  const int64_t blocks_each = blocks_->blocks_for(input_len + output_len);
-  OCTAVO_TRY(reserve_blocks(batch_size * blocks_each));
+  OCTAVO_TRY(reserve_tokens(batch_size, input_len + output_len));
   std::vector<Sequence> sequences(batch_size);
   for (int64_t i = 0; i < batch_size; ++i) {
     sequences[i].rope_variant = runner_.rope_variant(input_len + output_len);

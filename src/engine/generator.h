@@ -30,8 +30,8 @@ class Generator {
   Generator(ModelRunner& runner, const Tokenizer* tokenizer)
       : runner_(runner), tokenizer_(tokenizer) {}
 
-  // Makes room for `num_blocks` blocks of sequences; none may exist.
-  Status reserve_blocks(int64_t num_blocks);
+  // Makes room for so many sequences of `num_tokens` tokens; none may exist.
+  Status reserve_tokens(int64_t num_seqs, int64_t num_tokens);
   Status check(std::span<const TokenId> token_ids) const;
 
   // Makes sequence_ hold `prompt`, to grow to `max_tokens` tokens, keeping the computed prefix that

@@ -29,9 +29,21 @@ int64_t kv_share_bytes(const EngineConfig& config, const MemoryFacts& facts) {
   return std::max<int64_t>(0, bytes - facts.weight_bytes - facts.workspace_bytes);
 }
 
-int64_t blocks_of_longest(const EngineConfig& config, const MemoryFacts& facts) {
-  return facts.span.peak_blocks(facts.max_model_len, config.max_num_batched_tokens,
-                                config.block_size);
+int64_t blocks_of(int64_t num_tokens, const EngineConfig& config, const MemoryFacts& facts) {
+  return model::peak_blocks(facts.spans, num_tokens, config.max_num_batched_tokens,
+                            config.block_size);
+}
+
+// The longest sequence that so many blocks hold, in whole pages, if `num_blocks` are too few for
+// one of facts.max_model_len.
+int64_t longest_of(int64_t num_blocks, const EngineConfig& config, const MemoryFacts& facts) {
+  int64_t fits = 0;
+  int64_t too_many = facts.max_model_len / config.block_size + 1;
+  while (too_many - fits > 1) {
+    const int64_t pages = (fits + too_many) / 2;
+    (blocks_of(pages * config.block_size, config, facts) <= num_blocks ? fits : too_many) = pages;
+  }
+  return fits * config.block_size;
 }
 
 int64_t choose_num_blocks(const EngineConfig& config, const MemoryFacts& facts) {
@@ -41,7 +53,7 @@ int64_t choose_num_blocks(const EngineConfig& config, const MemoryFacts& facts) 
   } else if (config.kv_cache_memory_bytes > 0) {
     blocks = config.kv_cache_memory_bytes / facts.kv_block_bytes;
   } else {
-    const int64_t each = blocks_of_longest(config, facts);
+    const int64_t each = blocks_of(facts.max_model_len, config, facts);
     const auto share = kv_share_bytes(config, facts);
     blocks = std::min(config.max_num_seqs * each, share / facts.kv_block_bytes);
   }
@@ -94,10 +106,13 @@ Result<MemoryPlan> plan_memory(const EngineConfig& config, const MemoryFacts& fa
   plan.facts = facts;
   plan.block_size = config.block_size;
   plan.num_blocks = choose_num_blocks(config, facts);
-  if (plan.num_blocks < 1) {
+  const auto num_groups = static_cast<int64_t>(facts.spans.size());
+  plan.num_tokens = plan.num_blocks / num_groups * config.block_size;
+  if (plan.num_tokens < 1) {
     return resource_exhausted(
-        format("no KV block of {} fits: {} of memory are available, kv_cache_memory_bytes is {}",
-               mebibytes(facts.kv_block_bytes), mebibytes(facts.available_bytes),
+        format("no KV cache of {} blocks of {} fits, as a token needs: {} of memory are available, "
+               "kv_cache_memory_bytes is {}",
+               num_groups, mebibytes(facts.kv_block_bytes), mebibytes(facts.available_bytes),
                config.kv_cache_memory_bytes));
   }
   if (facts.available_bytes > 0 && plan.kv_bytes() > facts.available_bytes) {
@@ -105,9 +120,9 @@ Result<MemoryPlan> plan_memory(const EngineConfig& config, const MemoryFacts& fa
                                      plan.num_blocks, mebibytes(plan.kv_bytes()),
                                      mebibytes(facts.available_bytes)));
   }
-  const int64_t longest = blocks_of_longest(config, facts);
+  const int64_t longest = blocks_of(facts.max_model_len, config, facts);
   plan.max_model_len =
-      longest <= plan.num_blocks ? facts.max_model_len : plan.num_blocks * plan.block_size;
+      longest <= plan.num_blocks ? facts.max_model_len : longest_of(plan.num_blocks, config, facts);
   if (plan.max_model_len < facts.max_model_len && config.max_model_len > 0) {
     return resource_exhausted(
         format("max_model_len is {}, but a KV cache of {} blocks holds {} tokens: lower "
@@ -120,10 +135,11 @@ Result<MemoryPlan> plan_memory(const EngineConfig& config, const MemoryFacts& fa
 
 std::string describe(const MemoryPlan& plan) {
   const MemoryFacts& facts = plan.facts;
-  std::string text = format(
-      "memory: weights {}, workspace {}, KV cache {} = {} blocks of {} = {} tokens",
-      mebibytes(facts.weight_bytes), mebibytes(facts.workspace_bytes), mebibytes(plan.kv_bytes()),
-      plan.num_blocks, plan.block_size, plan.num_blocks * plan.block_size);
+  std::string text =
+      format("memory: weights {}, workspace {}, KV cache {} = {} blocks of {} = {} tokens",
+             mebibytes(facts.weight_bytes), mebibytes(facts.workspace_bytes),
+             mebibytes(plan.kv_bytes()), plan.num_blocks, plan.block_size, plan.num_tokens);
+  if (facts.spans.size() > 1) text += format(" in each of {} groups of layers", facts.spans.size());
   if (facts.available_bytes > 0) {
     const int64_t left =
         facts.available_bytes - facts.weight_bytes - facts.workspace_bytes - plan.kv_bytes();

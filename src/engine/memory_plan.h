@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "engine/attention_span.h"
+#include "model/attention_span.h"
 #include "octavo/engine.h"
 #include "octavo/status.h"
 
@@ -17,7 +18,7 @@ struct MemoryFacts {
   int64_t workspace_bytes = 0;
   int64_t kv_block_bytes = 0;
   int64_t max_model_len = 0;  // of the model, or as the user wants it
-  AttentionSpan span;
+  std::vector<model::AttentionSpan> spans = {model::AttentionSpan()};  // of each group of layers
   bool gpu = false;  // available_bytes are a GPU's, which nothing else needs
 };
 
@@ -25,6 +26,7 @@ struct MemoryPlan {
   MemoryFacts facts;
   int64_t block_size = 0;
   int64_t num_blocks = 0;
+  int64_t num_tokens = 0;     // of sequences of which nothing is given back
   int64_t max_model_len = 0;  // what the KV cache can hold of one sequence, at most the facts'
 
   int64_t kv_bytes() const { return num_blocks * facts.kv_block_bytes; }

@@ -125,8 +125,10 @@ Status ModelRunner::load_model(const formats::Checkpoint& checkpoint, const Load
   const int64_t hidden_values = limits_.max_num_batched_tokens * config.hidden_size;
   hidden_ = OCTAVO_TRY(
       device.allocate(hidden_values * static_cast<int64_t>(sizeof(float)), "hidden states"));
-  batch_builder_ = std::make_unique<BatchBuilder>(device, model_->config());
-  return choose_kv_cache(options, checkpoint.path());
+  OCTAVO_TRY(choose_kv_cache(options, checkpoint.path()));
+  batch_builder_ =
+      std::make_unique<BatchBuilder>(device, model_->config(), kv_groups_.num_groups());
+  return {};
 }
 
 Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::string& path) {
@@ -137,6 +139,11 @@ Status ModelRunner::choose_kv_cache(const LoadOptions& options, const std::strin
   }
   max_model_len_ = options.max_model_len == 0 ? most : options.max_model_len;
   kv_dtype_ = OCTAVO_TRY(parse_kv_dtype(options.kv_cache_dtype, backend_));
+  // Kernels on a GPU read whole tiles of keys, and block table entries with them, that begin before
+  // what is seen: there nothing is given back.
+  kv_groups_ = backend_.device->host_accessible()
+                   ? model::group_layers(model_->config(), max_model_len_)
+                   : model::one_group(model_->config());
   return {};
 }
 
@@ -145,10 +152,10 @@ int64_t ModelRunner::kv_bytes_per_token() const {
   return config.kv_rows_per_token() * ops::kv_row_bytes(kv_dtype_, config.head_dim);
 }
 
-// Kernels on a GPU read whole tiles of keys, and block table entries with them, that begin before
-// what is seen: there nothing is given back.
-AttentionSpan ModelRunner::span() const {
-  return backend_.device->host_accessible() ? attention_span(model_->config()) : AttentionSpan();
+int64_t ModelRunner::kv_block_bytes() const {
+  const model::ModelConfig& config = model_->config();
+  const int64_t rows = 2 * kv_groups_.layers_per_block * config.num_key_value_heads;
+  return limits_.block_size * rows * ops::kv_row_bytes(kv_dtype_, config.head_dim);
 }
 
 Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
@@ -158,8 +165,9 @@ Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   return backend_.device->run([&]() -> Status {
     // A GPU has no memory for both.
     if (!backend_.device->host_accessible()) kv_ = nullptr;
-    kv_ = std::make_unique<model::KvCache>(OCTAVO_TRY(model::KvCache::create(
-        *backend_.device, model_->config(), kv_dtype_, num_blocks, limits_.block_size)));
+    kv_ = std::make_unique<model::KvCache>(
+        OCTAVO_TRY(model::KvCache::create(*backend_.device, model_->config(), kv_groups_, kv_dtype_,
+                                          num_blocks, limits_.block_size)));
     static std::atomic<int64_t> num_records = 0;
     record_id_ = ++num_records;
     return {};

@@ -9,11 +9,11 @@
 
 #include "backends/registry.h"
 #include "base/thread_pool.h"
-#include "engine/attention_span.h"
 #include "engine/batch.h"
 #include "engine/executor.h"
 #include "model/causal_lm.h"
 #include "model/kv_cache.h"
+#include "model/kv_groups.h"
 #include "model/weights.h"
 #include "octavo/model.h"
 
@@ -48,14 +48,14 @@ class ModelRunner final : public Executor {
   DType kv_cache_dtype() const { return kv_dtype_; }
   int64_t num_kv_blocks() const { return kv_ == nullptr ? 0 : kv_->num_blocks(); }
   int64_t kv_bytes_per_token() const;
-  int64_t kv_block_bytes() const { return limits_.block_size * kv_bytes_per_token(); }
+  int64_t kv_block_bytes() const;
   // Of all memory but weights and KV cache; taken as it is touched.
   int64_t workspace_bytes() const {
     return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes +
            hidden_.size_bytes;
   }
   int64_t max_model_len() const { return max_model_len_; }
-  AttentionSpan span() const;
+  const model::KvGroups& kv_groups() const { return kv_groups_; }
 
   // Computes the slices and moves their num_computed_tokens on, within limits().
   Result<StepOutput> forward(std::span<const ScheduledSlice> slices);
@@ -92,6 +92,7 @@ class ModelRunner final : public Executor {
   std::unique_ptr<model::CausalLM> model_;
   std::unique_ptr<model::KvCache> kv_;
   std::unique_ptr<BatchBuilder> batch_builder_;
+  model::KvGroups kv_groups_;
   DType kv_dtype_ = DType::kBF16;
   int64_t max_model_len_ = 0;
   int64_t record_id_ = 0;  // of this model with this KV cache, among all of the process

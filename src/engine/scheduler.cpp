@@ -65,8 +65,7 @@ Status Scheduler::check_fits(int64_t num_seqs, int64_t max_num_tokens) const {
     return invalid_argument(
         format("n is {}, but max_num_seqs is {}", num_seqs, config_.max_num_seqs));
   }
-  const int64_t needed = blocks_.span().peak_blocks(max_num_tokens, config_.max_num_batched_tokens,
-                                                    blocks_.block_size());
+  const int64_t needed = blocks_.peak_blocks(max_num_tokens, config_.max_num_batched_tokens);
   if (needed <= blocks_.num_blocks()) return {};
   return invalid_argument(
       format("{} tokens of prompt and answer need {} KV blocks of {}, but there are only {}",
@@ -194,10 +193,8 @@ bool Scheduler::schedule_running(Plan& plan, Budget& budget) {
     Sequence& sequence = *running_[i];
     const int64_t chunk = chunk_of(sequence, budget);
     if (chunk == 0) continue;
-    const int64_t begin = sequence.num_computed_tokens;
     const bool decode = is_decode(sequence);
-    while (sequence.state == SequenceState::kRunning &&
-           !blocks_.grow(sequence.block_table, begin, reserved_end(sequence, begin), plan.copies)) {
+    while (sequence.state == SequenceState::kRunning && !grow(sequence, plan.copies)) {
       preempt(*running_.back());
       all_stay = false;
     }
@@ -237,28 +234,32 @@ PrefixMatch Scheduler::find_prefix(const Sequence& sequence) const {
   return blocks_.match(std::span(sequence.token_ids).first(limit), sequence.cache_extras);
 }
 
-// Up to where a sequence has blocks: what a chunked prompt still needs can then not be promised to
-// another. Where blocks are given back on the way, as far as a step may go.
-int64_t Scheduler::reserved_end(const Sequence& sequence, int64_t num_computed_tokens) const {
-  if (!blocks_.span().bounded()) return sequence.num_tokens();
-  return std::min(sequence.num_tokens(), num_computed_tokens + config_.max_num_batched_tokens);
+// Blocks for all tokens: what a chunked prompt still needs can then not be promised to another.
+// Where blocks are given back on the way, as far as a step may go.
+bool Scheduler::grow(Sequence& sequence, std::vector<BlockCopy>& copies) {
+  const int64_t begin = sequence.num_computed_tokens;
+  const int64_t end = sequence.num_tokens();
+  const int64_t step_end = std::min(end, begin + config_.max_num_batched_tokens);
+  return blocks_.grow(sequence.block_table, begin, {step_end, end}, copies);
 }
 
 bool Scheduler::should_admit(const Sequence& sequence, const PrefixMatch& match) const {
-  const int64_t end = reserved_end(sequence, blocks_.num_tokens_of(match));
-  const int64_t needed = blocks_.blocks_for(end) - match.num_unneeded - match.num_used;
+  const int64_t peak = blocks_.peak_blocks(sequence.num_tokens(), config_.max_num_batched_tokens);
+  const int64_t needed = peak - match.num_used;
   if (running_.empty()) return needed <= blocks_.num_available_blocks();
   const double with_growth = std::ceil(static_cast<double>(needed) * config_.admission_factor);
-  const int64_t demand = static_cast<int64_t>(with_growth) + sequence.num_forks;
+  const int64_t copied = sequence.num_forks * blocks_.num_groups();
+  const int64_t demand = static_cast<int64_t>(with_growth) + copied;
   return demand <= blocks_.num_available_blocks() - watermark_blocks_;
 }
 
 void Scheduler::admit(Sequence& sequence, const PrefixMatch& match) {
   const int64_t found = blocks_.num_tokens_of(match);
   blocks_.acquire(sequence.block_table, match);
-  const bool fits = blocks_.grow(sequence.block_table, reserved_end(sequence, found));
-  OCTAVO_CHECK(fits);
   sequence.num_computed_tokens = found;
+  std::vector<BlockCopy> copies;
+  const bool fits = grow(sequence, copies);
+  OCTAVO_CHECK(fits && copies.empty());
   if (sequence.preempted) {
     totals_.recomputed_queries += sequence.num_tokens();
     totals_.recomputed_hits += found;

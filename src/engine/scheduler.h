@@ -96,7 +96,7 @@ class Scheduler {
   bool schedule_running(Plan& plan, Budget& budget);
   void admit_waiting(Plan& plan, Budget& budget);
   void top_up(Plan& plan, Budget& budget) const;
-  int64_t reserved_end(const Sequence& sequence, int64_t num_computed_tokens) const;
+  bool grow(Sequence& sequence, std::vector<BlockCopy>& copies);
   bool should_admit(const Sequence& sequence, const PrefixMatch& match) const;
   void admit(Sequence& sequence, const PrefixMatch& match);
   PrefixMatch find_prefix(const Sequence& sequence) const;

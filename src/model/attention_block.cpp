@@ -79,7 +79,8 @@ Status AttentionBlock::load_qk_norms(WeightLoader& loader, const ModelConfig& co
   return {};
 }
 
-void AttentionBlock::run(const Step& step, const ops::PagedKv& kv, const RopeTable* rope) const {
+void AttentionBlock::run(const Step& step, const ops::PagedKv& kv, const ops::SequenceBatch& seqs,
+                         const RopeTable* rope) const {
   const ModelConfig& config = step.config;
   const Activations& scratch = step.scratch;
   const int64_t n = step.num_tokens();
@@ -107,7 +108,7 @@ void AttentionBlock::run(const Step& step, const ops::PagedKv& kv, const RopeTab
     qkv.query_floor_scale = config.floor_scale;
   }
   qkv.kv = kv;
-  qkv.batch = step.batch.seqs;
+  qkv.batch = seqs;
   qkv.q = scratch.q.top(n);
   qkv.normed = scratch.normed.top(n);
   qkv.k = scratch.k.top(n);
@@ -115,7 +116,7 @@ void AttentionBlock::run(const Step& step, const ops::PagedKv& kv, const RopeTab
   step.ops.norm_qkv_rope_write(step.ops, step.ctx, qkv);
 
   const ops::Mat attention = scratch.attention.top(n);
-  step.ops.attention(step.ctx, {attention, qkv.q, kv, step.batch.seqs, config.num_attention_heads,
+  step.ops.attention(step.ctx, {attention, qkv.q, kv, seqs, config.num_attention_heads,
                                 config.attention_scale, layer_.sliding_window,
                                 layer_.attention_chunk_size, config.attn_logit_softcapping});
   step.ops.linear_residual(step.ops, step.ctx,

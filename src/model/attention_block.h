@@ -21,8 +21,10 @@ class AttentionBlock {
   static Result<AttentionBlock> load(WeightLoader& loader, const ModelConfig& config,
                                      int64_t layer_index);
 
-  // Adds to scratch.x; `rope` is the layer's, or null where it does not rotate.
-  void run(const Step& step, const ops::PagedKv& kv, const RopeTable* rope) const;
+  // Adds to scratch.x; `seqs` has the block table of the layer's group, `rope` is the layer's, or
+  // null where it does not rotate.
+  void run(const Step& step, const ops::PagedKv& kv, const ops::SequenceBatch& seqs,
+           const RopeTable* rope) const;
 
   LayerRope rope() const { return layer_.rope; }
 

@@ -128,7 +128,7 @@ void Decoder::forward(ops::ExecContext& ctx, const ForwardBatch& batch, const Kv
   const Mat x = scratch_.x.top(batch.seqs.num_tokens);
   ops_->embed(ctx, {x, &embed_tokens_, batch.token_ids, config_.embedding_scale});
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    layers_[i].attention.run(step, kv.layer(i), rope_of(layers_[i]));
+    layers_[i].attention.run(step, kv.layer(i), batch.of_group(kv.group(i)), rope_of(layers_[i]));
     layers_[i].mlp.run(step);
   }
   if (batch.num_hidden_rows > 0) {

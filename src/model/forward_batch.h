@@ -7,8 +7,9 @@
 
 namespace octavo::model {
 
-// All pointers are device memory. The rope_ members are set where ModelConfig::rope depends on the
-// length: row rope_variants[t] of rope_inv_freq has the frequencies of token t's sequence.
+// All pointers are device memory. Of `seqs`, block_table and slot_mapping are those of group 0 of
+// KvGroups; of_group() has the others. The rope_ members are set where ModelConfig::rope depends on
+// the length: row rope_variants[t] of rope_inv_freq has the frequencies of token t's sequence.
 struct ForwardBatch {
   const int32_t* token_ids = nullptr;  // [seqs.num_tokens]
   ops::SequenceBatch seqs;
@@ -18,6 +19,14 @@ struct ForwardBatch {
   int64_t num_hidden_rows = 0;
   const float* rope_inv_freq = nullptr;    // [num_variants, rotary_dim / 2]
   const int32_t* rope_variants = nullptr;  // [seqs.num_tokens]
+
+  // Block tables and slot mappings lie one group's behind another's.
+  ops::SequenceBatch of_group(int64_t group) const {
+    ops::SequenceBatch result = seqs;
+    result.block_table += group * seqs.num_seqs * seqs.block_table_stride;
+    result.slot_mapping += group * seqs.num_tokens;
+    return result;
+  }
 };
 
 }  // namespace octavo::model

@@ -166,5 +166,27 @@ TEST(CliFlags, ThePageTableIsPrintedWhereItIsAskedFor) {
   expect_failure(octavo("run " + model + " --debug-page-table"), 2, "need a prompt");
 }
 
+// Two kinds of layers, two of each.
+TEST(CliFlags, ThePageTableOfMixedLayersNamesTheirGroups) {
+  const auto run = octavo("run " OCTAVO_TEST_DATA
+                          "/goldens/gemma2 --token-ids 5,6,7,8,9,5,6,7,8,9,5,6,7,8,9,5,6,7,8,9 "
+                          "--max-tokens 2 --ignore-eos --debug-page-table");
+  EXPECT_EQ(run.exit_code, 0);
+  const size_t header = run.err.find("  page  group     block  references\n");
+  ASSERT_NE(header, std::string::npos) << run.err;
+  std::istringstream lines(run.err.substr(header));
+  std::string line;
+  std::getline(lines, line);
+  int64_t page = 0, group = 0, block = 0, references = 0, count = 0;
+  std::set<int64_t> blocks;
+  for (; lines >> page >> group >> block >> references; ++count) {
+    EXPECT_EQ(page, count / 2);
+    EXPECT_EQ(group, count % 2);
+    blocks.insert(block);
+  }
+  EXPECT_EQ(count, 4);  // 2 pages of 16 tokens
+  EXPECT_EQ(blocks.size(), 4U);
+}
+
 }  // namespace
 }  // namespace octavo

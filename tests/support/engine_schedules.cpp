@@ -158,7 +158,9 @@ class Harness {
     limits.block_size = block_size;
     auto model = engine::load_model(options_.model_path, load_options, limits);
     EXPECT_TRUE(model.ok()) << model.status().message();
-    EXPECT_TRUE(model->runner->resize_kv_cache(4096 / block_size + 1).ok());
+    const int64_t num_pages = 4096 / block_size + 1;
+    const int64_t num_groups = model->runner->kv_groups().num_groups();
+    EXPECT_TRUE(model->runner->resize_kv_cache(num_groups * num_pages).ok());
     return std::move(model->runner);
   }
 
@@ -226,7 +228,7 @@ class Harness {
                                });
     EngineCoreConfig config = core_config(*runners_.back());
     config.num_blocks = runners_.back()->num_kv_blocks();
-    config.span = {};  // nothing is given back
+    for (engine::AttentionSpan& span : config.groups) span = {};  // nothing is given back
     config.enable_prefix_caching = false;
     EngineCore core(config, executor, tokenizer_.get(), [] { return 0.0; });
     auto active = core.prepare(1, std::move(request), [&](const RequestOutput& event) {
@@ -247,7 +249,7 @@ class Harness {
     config.scheduler.max_num_seqs = 64;
     config.scheduler.max_logit_rows = runner.limits().max_logit_rows;
     config.block_size = runner.limits().block_size;
-    config.span = runner.span();
+    config.groups = runner.kv_groups().spans;
     config.max_model_len = max_model_len_;
     config.vocab_size = vocab_size_;
     return config;
@@ -272,8 +274,8 @@ class Harness {
                           *chosen->request.sampling.max_tokens;
       config.num_blocks =
           std::max(config.num_blocks,
-                   config.span.peak_blocks(tokens, config.scheduler.max_num_batched_tokens,
-                                           config.block_size));
+                   model::peak_blocks(config.groups, tokens,
+                                      config.scheduler.max_num_batched_tokens, config.block_size));
     }
     config.num_blocks += below(rng, 1 + options_.max_spare_tokens / config.block_size);
     return config;
@@ -311,7 +313,7 @@ class Harness {
       }
       core.step();
       ASSERT_TRUE(core.check_integrity());
-      if (config.span.bounded() && core.has_requests()) count_given_back(core, collectors.size());
+      if (core.has_requests()) count_given_back(core, collectors.size());
     }
     for (size_t i = 0; i < cases.size(); ++i) expect_same_answers(*cases[i], *collectors[i]);
     const EngineStats stats = core.stats();
@@ -326,7 +328,10 @@ class Harness {
   void count_given_back(const EngineCore& core, size_t num_requests) {
     for (RequestId id = 0; id < num_requests; ++id) {
       const auto table = core.page_table(id, 0);
-      if (table.ok() && !table->empty()) num_given_back_ += table->front().block < 0 ? 1 : 0;
+      if (!table.ok()) continue;
+      for (const PageTableRow& row : *table) {
+        if (row.page == 0 && row.block < 0) ++num_given_back_;
+      }
     }
   }
 

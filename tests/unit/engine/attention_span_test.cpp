@@ -1,6 +1,6 @@
 // Models whose layers all have a window or a chunk: what they no longer see is given back, and what
 // the prefix cache has of them need only be as much as they see.
-#include "engine/attention_span.h"
+#include "model/attention_span.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 
 #include "base/rng.h"
 #include "engine/scheduler.h"
-#include "model/config.h"
 
 namespace octavo::engine {
 namespace {
@@ -20,23 +19,6 @@ std::vector<TokenId> counting(int64_t n, TokenId first = 0) {
   std::vector<TokenId> ids(n);
   std::iota(ids.begin(), ids.end(), first);
   return ids;
-}
-
-model::ModelConfig config_of(std::initializer_list<model::LayerConfig> layers) {
-  model::ModelConfig config;
-  config.layers = layers;
-  return config;
-}
-
-TEST(AttentionSpan, IsThatOfTheLayerThatSeesMost) {
-  const auto span_of = [](std::initializer_list<model::LayerConfig> layers) {
-    return attention_span(config_of(layers));
-  };
-  EXPECT_EQ(span_of({{.sliding_window = 8}, {.sliding_window = 16}}).window, 16);
-  EXPECT_FALSE(span_of({{.sliding_window = 8}, {}}).bounded());
-  EXPECT_EQ(span_of({{.attention_chunk_size = 8}, {.attention_chunk_size = 8}}).chunk, 8);
-  EXPECT_FALSE(span_of({{.attention_chunk_size = 8}, {.attention_chunk_size = 6}}).bounded());
-  EXPECT_FALSE(span_of({{.attention_chunk_size = 8}, {.sliding_window = 8}}).bounded());
 }
 
 TEST(AttentionSpan, PeakIsTheMostThatAnyScheduleHolds) {
@@ -63,7 +45,7 @@ TEST(AttentionSpan, PeakIsTheMostThatAnyScheduleHolds) {
 class CachedPrompt {
  public:
   explicit CachedPrompt(AttentionSpan span, std::string salt = "")
-      : manager(16, kBlockSize, true, span), ids(counting(40)), salt_(std::move(salt)) {
+      : manager(16, kBlockSize, true, {span}), ids(counting(40)), salt_(std::move(salt)) {
     BlockTable table;
     for (int64_t end = 4; end <= 40; end += 4) {
       EXPECT_TRUE(manager.grow(table, end));
@@ -97,7 +79,7 @@ TEST(WindowPrefix, NeedsOnlyTheBlocksInsideTheWindow) {
   for (int64_t evicted = 0; evicted <= 7; ++evicted) {
     const PrefixMatch match = prompt.match();
     ASSERT_EQ(match.blocks.size(), 10u) << evicted;
-    EXPECT_EQ(match.num_unneeded, 8);
+    EXPECT_EQ(std::count(match.blocks.begin(), match.blocks.end(), -1), 8);
     EXPECT_EQ(match.blocks[7], -1);
     EXPECT_GE(match.blocks[8], 0);
     EXPECT_GE(match.blocks[9], 0);
@@ -140,10 +122,10 @@ TEST(WindowPrefix, AChunksBeginningNeedsNothing) {
   prompt.evict(10);
   const PrefixMatch match = prompt.match();
   EXPECT_EQ(match.blocks.size(), 10u);  // position 40 begins a chunk
-  EXPECT_EQ(match.num_unneeded, 10);
+  EXPECT_EQ(std::count(match.blocks.begin(), match.blocks.end(), -1), 10);
   BlockTable table;
   prompt.manager.acquire(table, match);
-  EXPECT_EQ(table.num_indexed_blocks, 10);
+  EXPECT_EQ(table.num_indexed_pages, 10);
   prompt.give_back();
   std::vector<TokenId> more = prompt.ids;
   for (TokenId id = 500; id < 504; ++id) more.push_back(id);
@@ -166,7 +148,7 @@ TEST(WindowPrefix, RandomChainsMatchAsFarAsTheRuleSays) {
     const AttentionSpan span = round % 3 == 0   ? AttentionSpan{.chunk = 1 + below(20)}
                                : round % 3 == 1 ? AttentionSpan{.window = 1 + below(20)}
                                                 : AttentionSpan{};
-    BlockManager manager(6 + below(12), 2, true, span);
+    BlockManager manager(6 + below(12), 2, true, {span});
     std::vector<BlockTable> tables;
     // The tokens up to the end of the block that a block of the manager holds.
     std::vector<std::vector<TokenId>> contents(manager.num_blocks());
@@ -218,13 +200,13 @@ struct Totals {
 };
 
 // Computes the sequences to their ends; their answers are arbitrary.
-Totals run(AttentionSpan span, int64_t num_blocks, const std::vector<std::vector<TokenId>>& prompts,
-           int64_t answer) {
+Totals run(const std::vector<AttentionSpan>& groups, int64_t num_blocks,
+           const std::vector<std::vector<TokenId>>& prompts, int64_t answer) {
   SchedulerConfig config;
   config.max_num_seqs = 4;
   config.max_num_batched_tokens = 8;
   config.max_logit_rows = 4;
-  BlockManager blocks(num_blocks, kBlockSize, true, span);
+  BlockManager blocks(num_blocks, kBlockSize, true, groups);
   Scheduler scheduler(config, blocks);
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (const std::vector<TokenId>& prompt : prompts) {
@@ -242,7 +224,7 @@ Totals run(AttentionSpan span, int64_t num_blocks, const std::vector<std::vector
     result.most_used_blocks = std::max(result.most_used_blocks, blocks.num_used_blocks());
     for (const ScheduledSlice& slice : plan.slices) {
       slice.sequence->num_computed_tokens += slice.num_tokens;
-      const auto room = static_cast<int64_t>(slice.sequence->block_table.blocks.size());
+      const int64_t room = slice.sequence->block_table.num_filled_pages;
       EXPECT_GE(room * kBlockSize, slice.sequence->num_computed_tokens);
     }
     scheduler.complete(plan);
@@ -266,31 +248,46 @@ TEST(WindowScheduler, ALongRunHoldsAWindowAndAStep) {
   const AttentionSpan span{.window = 20};
   const int64_t peak = span.peak_blocks(6000, 8, kBlockSize);
   ASSERT_LE(peak, 8);
-  const Totals long_run = run(span, peak, {counting(5000)}, 1000);
+  const Totals long_run = run({span}, peak, {counting(5000)}, 1000);
   EXPECT_LE(long_run.most_used_blocks, peak);
   EXPECT_EQ(long_run.num_steps, 5000 / 8 + 999);
   // Four at once, in no more than four times that.
   const Totals four =
-      run(span, 4 * peak,
+      run({span}, 4 * peak,
           {counting(500), counting(400, 1000), counting(450, 2000), counting(300, 3000)}, 300);
   EXPECT_LE(four.most_used_blocks, 4 * peak);
 }
 
 TEST(WindowScheduler, ChunksAreGivenBackWhole) {
   const AttentionSpan span{.chunk = 16};
-  const Totals long_run = run(span, span.peak_blocks(3000, 8, kBlockSize), {counting(2000)}, 1000);
+  const Totals long_run =
+      run({span}, span.peak_blocks(3000, 8, kBlockSize), {counting(2000)}, 1000);
   EXPECT_LE(long_run.most_used_blocks, 7);
 }
 
 TEST(WindowScheduler, WithoutABoundNothingIsGivenBack) {
-  EXPECT_EQ(run({}, 300, {counting(1000)}, 100).most_used_blocks, 275);
+  EXPECT_EQ(run({AttentionSpan()}, 300, {counting(1000)}, 100).most_used_blocks, 275);
+}
+
+TEST(WindowScheduler, OnlyLayersThatSeeEverythingKeepALongRunWhole) {
+  const std::vector<AttentionSpan> groups = {{.window = 20}, {}, {.chunk = 16}, {.window = 20}};
+  const int64_t peak = model::peak_blocks(groups, 6000, 8, kBlockSize);
+  ASSERT_LE(peak, 1500 + 3 * 8);
+  const Totals long_run = run(groups, peak, {counting(5000)}, 1000);
+  EXPECT_LE(long_run.most_used_blocks, peak);
+  EXPECT_GE(long_run.most_used_blocks, 1500);
+  EXPECT_EQ(long_run.num_steps, 5000 / 8 + 999);
+  const Totals four =
+      run(groups, peak,
+          {counting(500), counting(400, 1000), counting(450, 2000), counting(300, 3000)}, 300);
+  EXPECT_LE(four.most_used_blocks, 4 * (model::peak_blocks(groups, 800, 8, kBlockSize)));
 }
 
 TEST(WindowScheduler, ALongPromptIsFoundAgain) {
   const AttentionSpan span{.window = 20};
   // Too few blocks for the whole prompt: its beginning is gone when the second one comes.
   const auto prompt = counting(400);
-  const Totals both = run(span, 40, {prompt, counting(1, 7000), prompt}, 40);
+  const Totals both = run({span}, 40, {prompt, counting(1, 7000), prompt}, 40);
   EXPECT_LE(both.most_used_blocks, 40);
 }
 

@@ -134,12 +134,12 @@ TEST(BlockManager, AForkCopiesTheBlockThatItWritesTo) {
   EXPECT_EQ(manager.num_used_blocks(), 2);
   EXPECT_EQ(manager.page_table(child)[1].reference_count, 2);
   const int32_t shared = parent.blocks[1];
-  ASSERT_TRUE(manager.grow(child, 6, 7, copies));
+  ASSERT_TRUE(manager.grow(child, 6, {7, 7}, copies));
   ASSERT_EQ(copies.size(), 1u);
   EXPECT_EQ(copies[0].source, shared);
   EXPECT_EQ(copies[0].destination, child.blocks[1]);
   EXPECT_NE(child.blocks[1], shared);
-  ASSERT_TRUE(manager.grow(parent, 6, 7, copies));  // alone again: writes where it is
+  ASSERT_TRUE(manager.grow(parent, 6, {7, 7}, copies));  // alone again: writes where it is
   EXPECT_EQ(copies.size(), 1u);
   EXPECT_EQ(parent.blocks[1], shared);
   EXPECT_EQ(parent.blocks[0], child.blocks[0]);
@@ -152,14 +152,14 @@ TEST(BlockManager, AForkWithoutRoomChangesNothing) {
   BlockTable parent;
   ASSERT_TRUE(manager.grow(parent, 6));
   BlockTable child = manager.fork(parent);
-  EXPECT_FALSE(manager.grow(child, 6, 7, copies));
+  EXPECT_FALSE(manager.grow(child, 6, {7, 7}, copies));
   EXPECT_TRUE(copies.empty());
   EXPECT_EQ(child.blocks, parent.blocks);
   EXPECT_TRUE(intact(manager, {&parent, &child}));
 }
 
 TEST(BlockManager, WhatAWindowLeavesBehindIsGivenBack) {
-  BlockManager manager(8, 4, true, {.window = 5});
+  BlockManager manager(8, 4, true, {{.window = 5}});
   BlockTable table;
   ASSERT_TRUE(manager.grow(table, 16));
   manager.index_computed(table, counting(16), 16, "");
@@ -222,7 +222,8 @@ TEST(BlockManager, RandomLivesKeepContentsAndCountsRight) {
         for (TokenId& id : life->ids) id = static_cast<TokenId>(below(2));
         const auto match = manager.match(life->ids, "");
         const auto length = static_cast<int64_t>(life->ids.size());
-        if (manager.blocks_for(length) - match.num_used > manager.num_available_blocks()) continue;
+        if (manager.peak_blocks(length, length) - match.num_used > manager.num_available_blocks())
+          continue;
         manager.acquire(life->table, match);
         life->computed = static_cast<int64_t>(match.blocks.size()) * block_size;
         ASSERT_TRUE(manager.grow(life->table, length));
@@ -231,7 +232,9 @@ TEST(BlockManager, RandomLivesKeepContentsAndCountsRight) {
       } else if (!lives.empty() && choice < 7) {
         Life& life = *lives[below(static_cast<int64_t>(lives.size()))];
         std::vector<BlockCopy> copies;
-        if (!manager.grow(life.table, life.computed, life.computed + 1, copies)) continue;
+        if (!manager.grow(life.table, life.computed, {life.computed + 1, life.computed + 1},
+                          copies))
+          continue;
         for (const BlockCopy& copy : copies) contents[copy.destination] = contents[copy.source];
         life.ids.push_back(static_cast<TokenId>(below(2)));
         write(life, life.computed + 1);

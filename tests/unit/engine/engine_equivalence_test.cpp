@@ -43,7 +43,7 @@ void run_schedules(const char* kv_cache_dtype, int64_t num_schedules) {
   testing::run_random_schedules(options);
 }
 
-// Of models whose layers all look back only so far.
+// Of models with layers that look back only so far.
 testing::ScheduleOptions bounded(const std::string& path) {
   testing::ScheduleOptions options;
   options.model_path = path;
@@ -70,6 +70,14 @@ TEST(EngineEquivalence, RandomSchedulesOfChunksChangeNoBit) {
   config.replace(found, pattern.size(), "[1, 1, 1, 1, 1]");
   std::ofstream(folder + "/config.json") << config;
   testing::run_random_schedules(bounded(folder));
+}
+
+// Layers with windows, or chunks, and others that see everything.
+TEST(EngineEquivalence, RandomSchedulesOfMixedLayersChangeNoBit) {
+  for (const char* model : {"gemma2", "gemma3", "llama4_scout"}) {
+    testing::run_random_schedules(bounded(std::string(OCTAVO_TEST_DATA "/goldens/") + model));
+    ASSERT_FALSE(HasFailure()) << model;
+  }
 }
 
 TEST(EngineEquivalence, RandomSchedulesChangeNoBit) {

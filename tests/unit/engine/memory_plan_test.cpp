@@ -58,7 +58,7 @@ TEST(MemoryPlan, SizesThatAreGivenCount) {
 
 TEST(MemoryPlan, AWindowNeedsNoRoomForTheWholeContext) {
   MemoryFacts window = facts();
-  window.span.window = 32;
+  window.spans[0].window = 32;
   EngineConfig config = config_of(4);
   config.max_num_batched_tokens = 16;
   const auto plan = plan_memory(config, window);
@@ -69,6 +69,24 @@ TEST(MemoryPlan, AWindowNeedsNoRoomForTheWholeContext) {
   EXPECT_EQ(plan_memory(config, window)->max_model_len, 160);
   config.num_gpu_blocks_override = 3;
   EXPECT_EQ(plan_memory(config, window)->max_model_len, 48);
+}
+
+TEST(MemoryPlan, OfMixedLayersOnlySomeNeedRoomForTheWholeContext) {
+  MemoryFacts mixed = facts();
+  mixed.spans = {{}, {.window = 32}};
+  EngineConfig config = config_of(4);
+  config.max_num_batched_tokens = 16;
+  const auto plan = plan_memory(config, mixed);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->num_blocks, 4 * (10 + 4));
+  EXPECT_EQ(plan->max_model_len, 160);
+  EXPECT_NE(describe(*plan).find("448 tokens in each of 2 groups"), std::string::npos);
+  config.num_gpu_blocks_override = 13;
+  EXPECT_EQ(plan_memory(config, mixed)->max_model_len, 144);  // 9 pages and 4
+  config.num_gpu_blocks_override = 2;
+  EXPECT_EQ(plan_memory(config, mixed)->max_model_len, 16);
+  config.num_gpu_blocks_override = 1;
+  EXPECT_FALSE(plan_memory(config, mixed).ok());
 }
 
 TEST(MemoryPlan, TheContextShrinksOnlyWhereNobodyAskedForIt) {

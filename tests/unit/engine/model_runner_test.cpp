@@ -24,7 +24,7 @@ std::unique_ptr<ModelRunner> make_runner(const std::string& path, const LoadOpti
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   auto runner = ModelRunner::create(**checkpoint, options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
-  EXPECT_TRUE((*runner)->resize_kv_cache(128).ok());
+  EXPECT_TRUE((*runner)->resize_kv_cache(128 * (*runner)->kv_groups().num_groups()).ok());
   return std::move(*runner);
 }
 
@@ -46,7 +46,8 @@ using Rows = std::vector<std::vector<float>>;  // [position][vocab]
 std::vector<Rows> run_schedule(ModelRunner& runner,
                                const std::vector<std::vector<TokenId>>& prompts, Rng& rng,
                                int64_t max_chunk) {
-  BlockManager blocks(runner.num_kv_blocks(), runner.limits().block_size);
+  BlockManager blocks(runner.num_kv_blocks(), runner.limits().block_size, false,
+                      runner.kv_groups().spans);
   const int64_t max_rows = runner.limits().max_logit_rows;
   std::vector<Sequence> sequences(prompts.size());
   std::vector<Rows> rows(prompts.size());
@@ -114,7 +115,7 @@ TEST(Architectures, ChunkedBatchedAndThreadedAreTheSameBits) {
     }
     for (const int threads : {1, 2}) {
       const auto runner = make_runner(entry.path(), with_threads(threads));
-      ASSERT_TRUE(runner->resize_kv_cache(64).ok());
+      ASSERT_TRUE(runner->resize_kv_cache(64 * runner->kv_groups().num_groups()).ok());
       const auto rows = run_schedule(*runner, prompts, rng, 20);
       for (size_t i = 0; i < prompts.size(); ++i) expect_same_bits(rows[i], alone[i]);
     }

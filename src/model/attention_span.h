@@ -1,21 +1,18 @@
-// AttentionSpan: how far back the layers of a model look, all of them: KV blocks that lie before
-// are given back. Of a model with a layer that sees everything, nothing can be.
+// AttentionSpan: how far back a layer looks. Keys and values that lie before are never read again.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace octavo::model {
-struct ModelConfig;
-}
-
-namespace octavo::engine {
 
 // One of the two is set at most; 0: no such bound.
 struct AttentionSpan {
   int64_t window = 0;  // the last so many positions, its own included
   int64_t chunk = 0;   // those of its own chunk, position / chunk
 
+  bool operator==(const AttentionSpan&) const = default;
   bool bounded() const { return window > 0 || chunk > 0; }
 
   // The first position that the one at `position` sees.
@@ -34,6 +31,14 @@ struct AttentionSpan {
   }
 };
 
-AttentionSpan attention_span(const model::ModelConfig& config);
+// The same for a sequence with a block table for each of `spans`.
+inline int64_t peak_blocks(std::span<const AttentionSpan> spans, int64_t num_tokens,
+                           int64_t step_tokens, int64_t block_size) {
+  int64_t sum = 0;
+  for (const AttentionSpan& span : spans) {
+    sum += span.peak_blocks(num_tokens, step_tokens, block_size);
+  }
+  return sum;
+}
 
-}  // namespace octavo::engine
+}  // namespace octavo::model
