@@ -19,10 +19,9 @@ struct LaunchShape {
   bool overlap_previous = false;
 };
 
-// `name` is what a DeviceError calls the kernel.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
-            cudaStream_t stream, Arguments&&... arguments) {
+cudaError_t try_launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
+                       Arguments&&... arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -33,7 +32,14 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = shape.overlap_previous ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+// `name` is what a DeviceError calls the kernel.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
+            cudaStream_t stream, Arguments&&... arguments) {
+  check_cuda(try_launch(kernel, shape, stream, std::forward<Arguments>(arguments)...), name);
 }
 
 }  // namespace octavo::backends::cuda

@@ -4,9 +4,8 @@
 // first.
 //
 // Overlap is the algorithm. Inside a warpgroup the product QK of block n is issued together with PV
-// of the block before, whose softmax is done, and the softmax of n runs under PV. Between
-// warpgroups a token (a ring of named barriers) lets them issue in turns, so that one's softmax
-// runs under the other's products.
+// of the block before, whose softmax is done. Between warpgroups a token (a ring of named barriers)
+// lets them issue in turns, so that one's softmax runs under the other's products.
 //
 // Several query heads of a key/value head share a tile where their number has a power of two as a
 // factor (`pack`): row r of a tile is head r % pack of token r / pack.
@@ -14,6 +13,8 @@
 
 #include <cuda_bf16.h>
 
+#include "backends/cuda/launch.h"
+#include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/ptx/wgmma.cuh"
 #include "backends/cuda/sm90/attention_prefill_producer.cuh"
@@ -137,6 +138,12 @@ class MmaWarpgroup {
 
   __device__ __forceinline__ int word(int i) const { return load_shared_word(item_ + 4 * i); }
 
+  // By a shuffle, so that the compiler knows all lanes to agree: what loops count up to their ends
+  // stays in uniform registers.
+  __device__ __forceinline__ int uniform_word(int i) const {
+    return __shfl_sync(0xFFFFFFFF, word(i), 0);
+  }
+
   // Waits for the next tile that has keys to visit; those without are answered on the way. False:
   // there is no more work.
   __device__ __forceinline__ bool next_tile() {
@@ -144,10 +151,10 @@ class MmaWarpgroup {
       const uint32_t slot = ring_stage<kItemSlots>(item_use_);
       item_ = shared_ + Shared::kItems + slot * kItemBytes;
       mbarrier_wait(shared_ + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use_));
-      if (word(kUnitWord) == kNoMoreWork) return false;
+      if (uniform_word(kUnitWord) == kNoMoreWork) return false;
       mbarrier_wait(shared_ + Shared::kQFull + 8 * ring_stage<Config::kQStages>(item_use_),
                     ring_parity<Config::kQStages>(item_use_));
-      if (word(kBeginWord) < word(kEndWord)) {
+      if (uniform_word(kBeginWord) < uniform_word(kEndWord)) {
         if constexpr (Config::kFp8) prepare_fp8();
         return true;
       }
@@ -185,6 +192,14 @@ class MmaWarpgroup {
     mbarrier_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
                   ring_parity<kStages>(use));
   }
+  __device__ __forceinline__ bool k_is_there(uint32_t use) const {
+    return mbarrier_test_wait(shared_ + Shared::kKFull + 8 * ring_stage<kStages>(use),
+                              ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ bool v_is_there(uint32_t use) const {
+    return mbarrier_test_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
+                              ring_parity<kStages>(use));
+  }
   __device__ __forceinline__ void release_k(uint32_t use) const {
     release(shared_ + Shared::kKEmpty + 8 * ring_stage<kStages>(use));
   }
@@ -192,23 +207,19 @@ class MmaWarpgroup {
     release(shared_ + Shared::kVEmpty + 8 * ring_stage<kStages>(use));
   }
 
-  // Shuffled from one lane, so that the compiler knows all lanes to agree and keeps descriptors in
-  // uniform registers.
-  struct Uniform {
-    uint32_t q;    // the warpgroup's rows of Q, in shared memory
-    uint32_t use;  // the number of a block of keys
-  };
-  __device__ __forceinline__ Uniform uniform(uint32_t use) const {
+  // The warpgroup's rows of Q in shared memory. By a shuffle each time: kept over a loop, the
+  // descriptors would lie in ordinary registers, of which there are none to spare.
+  __device__ __forceinline__ uint32_t q_address() const {
     const uint32_t q = shared_ + Shared::kQ +
                        ring_stage<Config::kQStages>(item_use_) * Config::kQBytes +
                        group_ * 64 * kPanelRowBytes;
-    return {__shfl_sync(0xFFFFFFFF, q, 0), __shfl_sync(0xFFFFFFFF, use, 0)};
+    return __shfl_sync(0xFFFFFFFF, q, 0);
   }
 
-  __device__ __forceinline__ void issue_qk(const Uniform& now) {
-    const uint64_t q = k_major_descriptor(now.q);
-    const uint64_t k = k_major_descriptor(shared_ + Shared::kK +
-                                          ring_stage<kStages>(now.use) * Config::kTileBytes);
+  __device__ __forceinline__ void issue_qk(uint32_t q_address, uint32_t use) {
+    const uint64_t q = k_major_descriptor(q_address);
+    const uint64_t k = advance(k_major_descriptor(shared_ + Shared::kK),
+                               ring_stage<kStages>(use) * Config::kTileBytes);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kHeadDim / 16; ++step) {
@@ -223,9 +234,9 @@ class MmaWarpgroup {
     wgmma_commit();
   }
 
-  __device__ __forceinline__ void issue_pv(const Uniform& now) {
-    const uint64_t v = mn_major_descriptor(
-        shared_ + Shared::kV + ring_stage<kStages>(now.use) * Config::kTileBytes, Config::kBlockN);
+  __device__ __forceinline__ void issue_pv(uint32_t use) {
+    const uint64_t v = advance(mn_major_descriptor(shared_ + Shared::kV, Config::kBlockN),
+                               ring_stage<kStages>(use) * Config::kTileBytes);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kBlockN / 16; ++step) {
@@ -241,10 +252,12 @@ class MmaWarpgroup {
 
   // All blocks but the first, up to the last one's weights. Most need no mask: the inner loop.
   __device__ __forceinline__ void middle_blocks() {
-    const int begin = word(kBeginWord);
-    const int whole_begin = begin + (word(kMaskedWord) & 0xFFFF);
-    const int whole_end = word(kEndWord) - (word(kMaskedWord) >> 16);
-    int n = word(kEndWord) - 2;
+    const int begin = uniform_word(kBeginWord);
+    const int end = uniform_word(kEndWord);
+    const int masked = uniform_word(kMaskedWord);
+    const int whole_begin = begin + (masked & 0xFFFF);
+    const int whole_end = end - (masked >> 16);
+    int n = end - 2;
     while (true) {
       for (; n >= whole_begin && n < whole_end; --n) next_block<false>(n);
       if (n < begin) return;
@@ -264,19 +277,22 @@ class MmaWarpgroup {
   }
 
   // In its turn: QK of the next block, and PV of the block whose weights are there. Issuing takes
-  // as long as the products do but for the last: what can be waited for is waited for before.
-  // Returns when QK is done.
-  __device__ __forceinline__ void issue_both() {
-    const Uniform now = uniform(use_);
-    const Uniform next = {now.q, now.use + 1};
-    wait_k(next.use);
-    wait_v(now.use);
+  // as long as the products do but for the last, so that all else a warpgroup does for a block must
+  // fit into the other's turn: what can be looked up for the next turn is, while PV ends.
+  __device__ __forceinline__ void multiply_both() {
+    const uint32_t q = q_address();
+    if (!tiles_are_there_) {
+      wait_k(use_ + 1);
+      wait_v(use_);
+    }
     named_barrier_sync(kTurnBarrier + group_, kTurn);
-    issue_qk(next);
-    issue_pv(now);
+    issue_qk(q, use_ + 1);
+    issue_pv(use_);
     named_barrier_arrive(kTurnBarrier + (group_ + 1) % Config::kMmaGroups, kTurn);
     wgmma_wait<1>();
-    release_k(next.use);
+    release_k(use_ + 1);
+    tiles_are_there_ = k_is_there(use_ + 2) & v_is_there(use_ + 1);
+    finish_pv();
   }
 
   __device__ __forceinline__ void finish_pv() {
@@ -285,51 +301,58 @@ class MmaWarpgroup {
     ++use_;
   }
 
-  template <bool kMasked>
-  __device__ __forceinline__ bool weigh(SoftmaxRows& rows, float (&correction)[2],
-                                        const VisibleKeys& keys) {
-    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
-    return softmax_block<kMasked>(s_, rows, correction, keys, score());
-  }
-
-  // Block n of the tile at hand, after the one to its right.
+  // Block n of the tile at hand, after the one to its right. Few blocks raise a row's maximum, so
+  // the weights are made with the maxima as they are, which needs no wait for the block's own, and
+  // made anew where that was wrong.
   template <bool kMasked>
   __device__ __forceinline__ void next_block(int n) {
-    issue_both();
-    VisibleKeys keys;
-    if constexpr (kMasked) keys = visible_keys<Config>(params_, item_, group_, n);
-    float correction[2];
-    const bool grew = weigh<kMasked>(rows_, correction, keys);
-    finish_pv();
-    if (grew) rescale(o_, correction);
-    pack_weights<Config::kFp8>(p_, s_);
+    multiply_both();
+    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
+    if constexpr (kMasked) mask_scores(s_, visible_keys<Config>(params_, item_, group_, n));
+    float sum[2], largest[2], correction[2] = {1.0f, 1.0f};
+    if constexpr (Config::kGuessesMaxima) {
+      weigh<Config::kFp8>(p_, sum, largest, s_, weight_bases<false>(rows_, score()), score());
+      if (keeps_maxima(rows_, largest, score())) {
+        for (int r = 0; r < 2; ++r) rows_.sum[r] += sum[r];
+        return;
+      }
+    } else {
+      for (int r = 0; r < 2; ++r) largest[r] = thread_max(s_, r);
+    }
+    if (Config::kGuessesMaxima || !keeps_maxima(rows_, largest, score())) {
+      raise_maxima(rows_, correction, largest, score());
+      rescale(o_, correction);
+    }
+    weigh<Config::kFp8>(p_, sum, largest, s_, weight_bases<kMasked>(rows_, score()), score());
+    for (int r = 0; r < 2; ++r) rows_.sum[r] = fmaf(rows_.sum[r], correction[r], sum[r]);
   }
 
   // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
   template <bool kCross>
   __device__ __forceinline__ void first_block(const OutputTile& before) {
     if constexpr (kCross) {
-      issue_both();
+      multiply_both();
     } else {
       wait_k(use_);
-      issue_qk(uniform(use_));
+      issue_qk(q_address(), use_);
       wgmma_wait<0>();
       release_k(use_);
     }
-    const int n = word(kEndWord) - 1;
-    const VisibleKeys keys = visible_keys<Config>(params_, item_, group_, n);
+    const int n = uniform_word(kEndWord) - 1;
+    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
+    mask_scores(s_, visible_keys<Config>(params_, item_, group_, n));
     SoftmaxRows rows;
     float correction[2];
-    weigh<true>(rows, correction, keys);
+    float largest[2] = {thread_max(s_, 0), thread_max(s_, 1)};
+    raise_maxima(rows, correction, largest, score());
+    weigh<Config::kFp8>(p_, rows.sum, largest, s_, weight_bases<true>(rows, score()), score());
     if constexpr (kCross) {
-      finish_pv();
       store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_, score().log2, value_scale_);
     }
     rows_ = rows;
 #pragma unroll
     for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
-    pack_weights<Config::kFp8>(p_, s_);
-    const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
+    const int keys_left = uniform_word(kNumKeysWord) - n * Config::kBlockN;
     if (keys_left < Config::kBlockN) {
       wait_v(use_);
       clear_tail<Config>(shared_ + Shared::kV + ring_stage<kStages>(use_) * Config::kTileBytes,
@@ -339,8 +362,9 @@ class MmaWarpgroup {
 
   __device__ __forceinline__ void last_block(const OutputTile& tile) {
     wait_v(use_);
-    issue_pv(uniform(use_));
+    issue_pv(use_);
     finish_pv();
+    tiles_are_there_ = false;
     store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_, score().log2, value_scale_);
   }
 
@@ -349,6 +373,7 @@ class MmaWarpgroup {
   const int group_;
   uint32_t item_ = 0;  // the tile at hand, in shared memory
   uint32_t item_use_ = 0;
+  bool tiles_are_there_ = false;  // what the next turn multiplies
   uint32_t use_ = 0;  // the block of keys whose weights are in p_, counted since the launch
   float o_[Config::kHeadDim / 2];
   float s_[Config::kBlockN / 2];
@@ -394,6 +419,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     }
     mbarrier_fence_init();
   }
+  pdl_wait();
   __syncthreads();
 
   // By a shuffle, so that the compiler knows the value to be the same in all lanes of a warp.
@@ -426,8 +452,11 @@ cudaError_t launch_prefill(const TmaPrefillParams& params, const PrefillMaps& ma
   const cudaError_t error = cudaFuncSetAttribute(
       prefill_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
-  prefill_kernel<Config><<<num_blocks, Config::kThreads, kSharedBytes, stream>>>(params, maps);
-  return cudaGetLastError();
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(num_blocks)),
+                             .block = dim3(Config::kThreads),
+                             .shared_bytes = kSharedBytes,
+                             .overlap_previous = true};
+  return try_launch(prefill_kernel<Config>, shape, stream, params, maps);
 }
 
 }  // namespace octavo::backends::cuda
