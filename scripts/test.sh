@@ -24,7 +24,8 @@ package() { tests/package/check_package.sh build/cpu build/prefix; }
 asan() {
   cmake --preset cpu-asan -DOCTAVO_WERROR=ON
   cmake --build build/cpu-asan --target octavo $(test_targets cpu-asan unit kernels hub)
-  ctest --test-dir build/cpu-asan --output-on-failure -L '^(unit|kernels|hub|server)$'
+  ctest --test-dir build/cpu-asan --output-on-failure --parallel "$(nproc)" \
+    -L '^(unit|kernels|hub|server)$'
 }
 
 # What threads share is in base/ and engine/.

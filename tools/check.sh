@@ -26,7 +26,7 @@ check_build() {
 }
 
 check_test() {
-  ctest --test-dir build/cpu --output-on-failure
+  ctest --test-dir build/cpu --output-on-failure --parallel "$(nproc)"
 }
 
 parts=("$@")
