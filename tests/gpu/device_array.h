@@ -42,9 +42,14 @@ class DeviceArray {
   T* data() const { return memory_.get(); }
   size_t size() const { return size_; }
 
-  void upload(const std::vector<T>& values) {
-    check_cuda(cudaMemcpy(data(), values.data(), values.size() * sizeof(T), cudaMemcpyDefault),
+  void upload(const std::vector<T>& values) { upload(values.data(), values.size()); }
+
+  // Both writes end here: CUDA may return before the memory is written, and streams of kernels do
+  // not wait for the default one.
+  void upload(const void* values, size_t count) {
+    check_cuda(cudaMemcpy(data(), values, count * sizeof(T), cudaMemcpyDefault),
                "cudaMemcpy to the device");
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
 
   std::vector<T> download() const {
@@ -57,6 +62,7 @@ class DeviceArray {
   // Every byte becomes `byte`: 0xFF is a NaN in every floating point format.
   void fill_bytes(int byte) {
     check_cuda(cudaMemset(data(), byte, size_ * sizeof(T)), "cudaMemset");
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
 
  private:

@@ -71,10 +71,7 @@ class DeviceMat {
   }
 
  private:
-  void upload(const void* from, int64_t bytes) {
-    check_cuda(cudaMemcpy(memory_.data(), from, static_cast<size_t>(bytes), cudaMemcpyDefault),
-               "cudaMemcpy to the device");
-  }
+  void upload(const void* from, int64_t bytes) { memory_.upload(from, static_cast<size_t>(bytes)); }
 
   PaddedMat shape_;
   DType dtype_;
