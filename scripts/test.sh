@@ -28,16 +28,24 @@ asan() {
     -L '^(unit|kernels|hub|server)$'
 }
 
-# What threads share is in base/ and engine/.
+# What threads share is in base/, engine/ and server/; of the server also what clients can do to it.
 tsan() {
   cmake --preset cpu-tsan
-  cmake --build build/cpu-tsan --target unit_base unit_engine
+  cmake --build build/cpu-tsan --target unit_base unit_engine unit_server octavo
   # GCC 12's ThreadSanitizer does not know the address layout of newer kernels' randomisation.
   local without_aslr=(setarch "$(uname -m)" --addr-no-randomize)
   "${without_aslr[@]}" true 2>/dev/null || without_aslr=()
   # Every weight type in turn takes long, and threads are the same for all of them.
-  GTEST_FILTER='-Types/*' "${without_aslr[@]}" ctest --test-dir build/cpu-tsan \
-    --output-on-failure -R '^unit_(base|engine)$'
+  local reports=build/cpu-tsan/report code=0
+  rm -f $reports.*
+  GTEST_FILTER='-Types/*' TSAN_OPTIONS="log_path=$PWD/$reports" \
+    "${without_aslr[@]}" ctest --test-dir build/cpu-tsan --output-on-failure --parallel "$(nproc)" \
+    -R '^(unit_(base|engine|server)|server_(api|http))$' || code=$?
+  if compgen -G "$reports.*" >/dev/null; then
+    cat $reports.*
+    code=1
+  fi
+  return $code
 }
 
 fuzz() {

@@ -2,12 +2,14 @@
 """What HTTP costs, and llama.cpp's server beside octavo's, on the same model and work.
 
     bench/peers/llama_server.py [MODEL.gguf] [--rounds 3] [--threads 2] [--concurrency 32]
-                                [--num-prompts 64] [--input-len 64] [--output-len 64]
+                                [--num-prompts 64] [--input-len 128] [--output-len 128]
+                                [--servers-only]
 
 In each round, one after the other: `octavo bench throughput` without HTTP, `octavo serve` under
-`octavo bench serve` with as many requests at once, and llama-server under the same client, where
-LLAMA_CPP_BIN names a folder that has one. Prompts are random token ids, answers greedy and of one
-length. One client alone then shows what HTTP adds to the first token. Rows are medians of rounds.
+`octavo bench serve` with as many requests at once, one client alone, which shows what HTTP adds to
+the first token, and llama-server under the same client, where LLAMA_CPP_BIN names a folder that has
+one. --servers-only leaves out what is not HTTP under load. Prompts are random token ids, answers
+greedy and of one length; neither server looks for cached prefixes. Rows are medians of rounds.
 """
 
 import argparse
@@ -49,10 +51,10 @@ def engine_rate(args, report):
     return figures["output_tokens_per_second"]
 
 
-def ask(args, url, report, concurrency, num_prompts):
+def ask(args, url, report, concurrency, num_prompts, output_len):
     run(OCTAVO, "bench", "serve", "--base-url", url, "--model", "default", "--tokenizer",
         args.model, "--dataset-name", "random", "--random-input-len", args.input_len,
-        "--random-output-len", args.output_len, "--num-prompts", num_prompts,
+        "--random-output-len", output_len, "--num-prompts", num_prompts,
         "--max-concurrency", concurrency, "--ignore-eos", "--temperature", 0, "--save-result",
         "--result-dir", report.parent, "--result-filename", report.name)
     figures = json.loads(report.read_text())
@@ -103,27 +105,37 @@ def octavo_server(args):
 
 
 def llama_server(args, binary):
+    """As many slots as requests, each with the context that one needs; no prompt is kept."""
     context = args.concurrency * (args.input_len + args.output_len + 16)
-    return Server(binary, "--model", args.model, "--threads", args.threads, "--parallel",
-                  args.concurrency, "--ctx-size", context, "--no-cache-prompt")
+    return Server(binary, "--model", args.model, "--alias", "default", "--threads", args.threads,
+                  "--parallel", args.concurrency, "--ctx-size", context, "--no-cache-prompt",
+                  "--cache-ram", 0)
+
+
+def load(args, url, report):
+    ask(args, url, report, args.concurrency, args.concurrency, 4)  # warms up
+    figures = ask(args, url, report, args.concurrency, args.num_prompts, args.output_len)
+    return figures["output_throughput"]
+
+
+def first_token_ms(args, url, report):
+    """What a client alone waits for its first token beyond the engine's own time."""
+    sum_before, count_before = first_token_s(url)
+    figures = ask(args, url, report, 1, 8, args.output_len)
+    sum_after, count_after = first_token_s(url)
+    return figures["mean_ttft_ms"] - 1000 * (sum_after - sum_before) / (count_after - count_before)
 
 
 def one_round(args, peer, report, rates):
-    rates["bench throughput"].append(engine_rate(args, report))
+    if not args.servers_only:
+        rates["bench throughput"].append(engine_rate(args, report))
     with octavo_server(args) as url:
-        ask(args, url, report, args.concurrency, args.concurrency)  # warms up
-        figures = ask(args, url, report, args.concurrency, args.num_prompts)
-        rates["octavo serve"].append(figures["output_throughput"])
-        sum_before, count_before = first_token_s(url)
-        figures = ask(args, url, report, 1, 8)
-        sum_after, count_after = first_token_s(url)
-        engine_ms = 1000 * (sum_after - sum_before) / (count_after - count_before)
-        rates["first token"].append(figures["mean_ttft_ms"] - engine_ms)
+        rates["octavo serve"].append(load(args, url, report))
+        if not args.servers_only:
+            rates["first token"].append(first_token_ms(args, url, report))
     if peer:
         with llama_server(args, peer) as url:
-            ask(args, url, report, args.concurrency, args.concurrency)
-            figures = ask(args, url, report, args.concurrency, args.num_prompts)
-            rates["llama-server"].append(figures["output_throughput"])
+            rates["llama-server"].append(load(args, url, report))
 
 
 def main():
@@ -135,8 +147,9 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--num-prompts", type=int, default=64)
-    parser.add_argument("--input-len", type=int, default=64)
-    parser.add_argument("--output-len", type=int, default=64)
+    parser.add_argument("--input-len", type=int, default=128)
+    parser.add_argument("--output-len", type=int, default=128)
+    parser.add_argument("--servers-only", action="store_true")
     args = parser.parse_args()
     folder = os.environ.get("LLAMA_CPP_BIN")
     peer = Path(folder) / "llama-server" if folder else None
@@ -146,10 +159,16 @@ def main():
         for _ in range(args.rounds):
             one_round(args, peer, Path(work) / "report.json", rates)
     middle = {name: statistics.median(values) for name, values in rates.items() if values}
-    first_token_ms = middle.pop("first token")
+    first_token = middle.pop("first token", None)
+    print(f"{Path(args.model).name}, {args.concurrency} at once, {args.input_len} + "
+          f"{args.output_len} tokens, {args.threads} threads")
     for name, rate in middle.items():
-        print(f"{name:<18} {rate:8.1f} tokens/s  {rate / middle['bench throughput']:6.3f}")
-    print(f"{'first token':<18} {first_token_ms:8.2f} ms beyond the engine's, one client alone")
+        print(f"{name:<18} {rate:8.1f} tokens/s  {rate / middle['octavo serve']:6.3f}")
+    if first_token is not None:
+        print(f"{'first token':<18} {first_token:8.2f} ms beyond the engine's, one client alone")
+    if peer:
+        print(f"octavo serve has {middle['octavo serve'] / middle['llama-server']:.2f} times the "
+              f"rate of llama-server")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "cli/progress_bar.h"
 #include "cli/resolve_model.h"
 #include "formats/hf_checkpoint.h"
+#include "server/openai/sampling_fields.h"
 
 namespace octavo::cli {
 namespace {
@@ -86,6 +87,11 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   std::erase(config.api_keys, "");                                   // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
+  const Status sampling = server::check_default_sampling(config);
+  if (!sampling.ok()) {
+    return invalid_argument("generation_config.json or --override-generation-config: " +
+                            sampling.message());
+  }
   OCTAVO_TRY(read_model_config(path, config));
   OCTAVO_TRY(read_matryoshka(options.hf_overrides, "--hf-overrides", config));
   config.chat_template = OCTAVO_TRY(read_chat_template(options.chat_template));

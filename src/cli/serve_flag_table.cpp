@@ -27,7 +27,7 @@ constexpr ServeFlag kModelFlags[] = {
      "where default sampling comes from; vllm: not from the model",
      store<OCTAVO_OPTION(generation_config)>},
     {"--override-generation-config", "", kValue, kWorks, "JSON",
-     "default sampling: temperature, top_p, top_k, min_p, repetition_penalty",
+     "default sampling: temperature, top_p, top_k, min_p, repetition_penalty, max_new_tokens",
      store<OCTAVO_OPTION(override_generation_config)>},
     {"--backend", "", kValue, kWorks, "NAME",
      "what computes: auto, cpu, cuda, ref; auto: a GPU that can be used",

@@ -178,12 +178,12 @@ Status validate_sampling(const SamplingParams& p) {
           format("{} is {}, which must lie in 0..{}", field, *count, engine::kMaxLogprobs));
     }
   }
+  if (p.max_tokens && *p.max_tokens < 1) {
+    return invalid_argument(format("max_tokens is {}, which must be at least 1", *p.max_tokens));
+  }
   if (p.min_tokens < 0 || (p.max_tokens && p.min_tokens > *p.max_tokens)) {
     return invalid_argument(
         format("min_tokens is {}, which must lie between 0 and max_tokens", p.min_tokens));
-  }
-  if (p.max_tokens && *p.max_tokens < 1) {
-    return invalid_argument(format("max_tokens is {}, which must be at least 1", *p.max_tokens));
   }
   for (const std::string& stop : p.stop) {
     if (stop.empty()) return invalid_argument("stop holds an empty string");

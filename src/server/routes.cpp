@@ -130,6 +130,7 @@ std::string RoutedExchange::path() const {
       (path.size() == root.size() || path[root.size()] == '/')) {
     path.erase(0, root.size());
   }
+  if (path.size() > 1 && path.ends_with('/')) path.pop_back();  // vLLM redirects to the same
   return path;
 }
 

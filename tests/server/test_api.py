@@ -2,15 +2,15 @@
 test_chat.py."""
 
 import concurrent.futures
+import email.utils
 import json
+import time
 import unittest
 
 from api_case import GREEDY, MESSAGES, PROMPT, ApiCase
 
 
 class ApiTest(ApiCase):
-
-
     # --- completions
 
     def test_completion_has_the_form_of_openai(self):
@@ -164,6 +164,15 @@ class ApiTest(ApiCase):
                 ({"temperature": -1}, "temperature"), ({"temperature": "hot"}, "temperature"),
                 ({"top_p": 0}, "top_p"), ({"n": 0}, "n is 0"), ({"n": 100000}, "n is"),
                 ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": 1.5}, "max_tokens"),
+                ({"max_tokens": -1}, "max_tokens is -1"), ({"max_tokens": "3"}, "max_tokens"),
+                ({"min_tokens": 17}, "min_tokens is 17"), ({"min_tokens": -1}, "min_tokens"),
+                ({"top_k": -2}, "top_k"), ({"min_p": 1.1}, "min_p"),
+                ({"presence_penalty": 2.1}, "presence_penalty"),
+                ({"frequency_penalty": -2.1}, "frequency_penalty"),
+                ({"repetition_penalty": 0}, "repetition_penalty"),
+                ({"prompt_logprobs": 21}, "prompt_logprobs"), ({"cache_salt": ""}, "cache_salt"),
+                ({"allowed_token_ids": []}, "allowed_token_ids"),
+                ({"bad_words": [""]}, "bad_words"),
                 ({"logprobs": 21}, "logprobs"), ({"logprobs": -1}, "logprobs"),
                 ({"stop": [""]}, "stop"), ({"stop": 3}, "stop"),
                 ({"logit_bias": {"x": 1}}, "logit_bias"),
@@ -171,9 +180,13 @@ class ApiTest(ApiCase):
                 ({"allowed_token_ids": [999999]}, "allowed_token_ids"),
                 ({"prompt": []}, "prompt"), ({"prompt": ""}, "prompt"), ({"prompt": 3}, "prompt"),
                 ({"prompt": [999999]}, "999999"), ({"prompt": [-1]}, "prompt"),
+                ({"prompt": [""]}, "prompt"), ({"prompt": [[]]}, "prompt"),
                 ({"prompt": [1] * 5000}, "maximum context length"),
                 ({"stream_options": {"include_usage": True}}, "stream_options"),
+                ({"stream_options": {}}, "stream_options"), ({"stream": "yes"}, "stream"),
                 ({"stream": True, "prompt_logprobs": 1}, "prompt_logprobs"),
+                ({"prompt_embeds": "AAAA"}, "prompt_embeds"),
+                ({"kv_transfer_params": {"do_remote_decode": True}}, "kv_transfer_params"),
                 ({"suffix": "x"}, "suffix"), ({"use_beam_search": True}, "use_beam_search"),
                 ({"guided_json": {"type": "object"}}, "guided_json"),
                 ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
@@ -183,6 +196,43 @@ class ApiTest(ApiCase):
             with self.subTest(fields=str(fields)[:60]):
                 self.refused("/v1/completions", {**base, **fields}, part)
         self.assertEqual(self.complete()["usage"]["completion_tokens"], 12)
+
+    def test_null_is_not_given(self):
+        names = ("temperature", "top_p", "top_k", "n", "seed", "stop", "logprobs", "echo", "stream",
+                 "stream_options", "logit_bias", "suffix", "user", "response_format", "best_of",
+                 "structured_outputs", "allowed_token_ids", "cache_salt", "truncate_prompt_tokens")
+        plain = self.complete(temperature=None, seed=1)["choices"]
+        self.assertEqual(self.complete(**{**dict.fromkeys(names), "seed": 1})["choices"], plain)
+
+    def test_fields_of_no_effect_are_accepted(self):
+        plain = self.complete()["choices"]
+        self.assertEqual(self.complete(
+            best_of=2, length_penalty=1.5, use_beam_search=False, guided_json=None, user="me",
+            spaces_between_special_tokens=False, response_format={"type": "text"}, suffix="",
+            logit_bias={}, stop=[], metadata={}, store=False, service_tier="auto")["choices"],
+            plain)
+
+    def test_max_tokens_is_16_and_null_the_rest_of_the_context(self):
+        body = {"prompt": [5] * 2000, "ignore_eos": True}
+        for fields, tokens in ({}, 16), ({"max_tokens": None}, 48), ({"max_tokens": 9000}, 48):
+            status, answer = self.server.post("/v1/completions", {**body, **fields})
+            self.assertEqual((status, answer["usage"]["completion_tokens"]), (200, tokens), fields)
+
+    def test_biases_are_clamped_as_in_vllm(self):
+        answers = [self.complete(return_token_ids=True, logit_bias=bias)["choices"]
+                   for bias in ({"17": 100, "18": 100}, {"17": 1e6, "18": 100},
+                                {"17": 100, "18": 1e6})]
+        self.assertEqual(answers[1:], answers[:1] * 2)
+
+    def test_keys_that_clients_look_for_are_there(self):
+        self.assertEqual(set(self.complete()), {
+            "id", "object", "created", "model", "choices", "service_tier", "system_fingerprint",
+            "usage"})
+        self.assertEqual(set(self.complete()["choices"][0]), {
+            "index", "text", "logprobs", "finish_reason", "stop_reason", "prompt_logprobs"})
+        for event in self.server.stream("/v1/completions", {"prompt": PROMPT, **GREEDY}):
+            self.assertIsNone(event["usage"])
+            self.assertIn("finish_reason", event["choices"][0])
 
     def test_unknown_model_is_not_found(self):
         self.refused("/v1/completions", {"model": "gpt", "prompt": PROMPT}, "`gpt`", 404)
@@ -205,8 +255,11 @@ class ApiTest(ApiCase):
         document = json.loads(self.server.get("/openapi.json")[2])
         self.assertIn("post", document["paths"]["/v1/chat/completions"])
         self.assertEqual(self.server.get("/nothing")[0], 404)
+        self.assertEqual(self.server.get("/v1/models/")[0], 200)
         self.refused("/v1/responses", {}, "use /v1/chat/completions", 404)
         status, headers, _ = self.server.request("GET", "/v1/completions")
+        sent = email.utils.parsedate_to_datetime(headers["Date"]).timestamp()
+        self.assertLess(abs(time.time() - sent), 60)
         self.assertEqual((status, headers["Allow"]), (405, "POST"))
         self.assertEqual(self.server.request("PUT", "/ping")[1]["Allow"], "GET, POST")
 

@@ -75,13 +75,43 @@ class ChatTest(ApiCase):
         self.assertEqual(body["usage"]["total_tokens"], 2048)
         self.assertEqual(body["choices"][0]["finish_reason"], "length")
 
+    def test_keys_that_clients_look_for_are_there(self):
+        body = self.chat()
+        self.assertEqual(set(body), {"id", "object", "created", "model", "choices", "service_tier",
+                                     "system_fingerprint", "usage", "prompt_logprobs"})
+        message = body["choices"][0]["message"]
+        self.assertEqual({key for key in message if message[key] in (None, [])},
+                         {"refusal", "annotations", "audio", "function_call", "tool_calls",
+                          "reasoning", "reasoning_content"})
+        events = self.server.stream("/v1/chat/completions", {"messages": MESSAGES, **GREEDY})
+        self.assertFalse(any("usage" in event for event in events))
+        self.assertTrue(all("stop_reason" not in e["choices"][0] for e in events[:-1]))
+        self.assertIn("stop_reason", events[-1]["choices"][0])
+
+    def test_max_completion_tokens_wins(self):
+        for fields in ({"max_tokens": 9, "max_completion_tokens": 2},
+                       {"max_tokens": None, "max_completion_tokens": 2},
+                       {"max_tokens": 2, "max_completion_tokens": None}):
+            self.assertEqual(self.chat(**fields)["usage"]["completion_tokens"], 2, fields)
+
+    def test_top_logprobs_of_0_are_none(self):
+        for fields in {"logprobs": True}, {"logprobs": True, "top_logprobs": 0}:
+            content = self.chat(**fields)["choices"][0]["logprobs"]["content"]
+            self.assertEqual([entry["top_logprobs"] for entry in content], [[]] * 12)
+        self.assertIsNone(self.chat(top_logprobs=0)["choices"][0]["logprobs"])
+
     def test_bad_chats_are_named(self):
         for fields, part in [
                 ({"messages": None}, "messages"), ({"messages": []}, "messages"),
                 ({"messages": ["x"]}, "messages[0]"),
                 ({"messages": [{"content": "x"}]}, "role"),
                 ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
-                ({"top_logprobs": 2}, "top_logprobs"),
+                ({"top_logprobs": 2}, "top_logprobs"), ({"logprobs": 5}, "logprobs"),
+                ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+                ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
+                ({"max_completion_tokens": 0}, "max_tokens"), ({"n": 0}, "n is 0"),
+                ({"function_call": "auto"}, "function_call"), ({"modalities": ["audio"]}, "text"),
+                ({"response_format": {"type": "json_object"}}, "response_format"),
                 ({"tools": [{"type": "function"}]}, "tool_choice"),
                 ({"tools": [{"type": "function"}], "tool_choice": "required"}, "tool_choice"),
                 ({"tool_choice": "auto"}, "tool_choice"),

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import os
+import resource
 import signal
 import socket
 import ssl
@@ -161,7 +163,7 @@ class HttpTest(unittest.TestCase):
         sock.sendall(raw_request({**LONG, "n": 64, "stream": True, "logprobs": 20}))
         for _ in range(3):
             self.alive()
-        self.assertTrue(self.server.wait_idle(60))
+        self.assertTrue(self.server.wait_idle(200))
         self.assertTrue(any("too slowly" in line for line in self.server.log))
         sock.close()
         self.alive()
@@ -184,6 +186,21 @@ class OptionsTest(unittest.TestCase):
             self.assertEqual(server.request("GET", "/v1/models")[2], b'{"error":"Unauthorized"}')
             self.assertEqual(server.get("/health")[0], 200)
             self.assertEqual(server.get("/metrics")[0], 200)
+
+    def test_the_models_own_sampling_holds_where_a_request_says_nothing(self):
+        with Server("--override-generation-config",
+                    '{"temperature": 0, "max_new_tokens": 5, "min_p": null}') as server:
+            bodies = [{"prompt": "Once", "ignore_eos": True, **fields} for fields in (
+                {}, {}, {"max_tokens": 3}, {"max_tokens": 30}, {"max_tokens": None})]
+            answers = [server.post("/v1/completions", body)[1] for body in bodies]
+            self.assertEqual([a["usage"]["completion_tokens"] for a in answers], [5, 5, 3, 5, 5])
+            self.assertEqual(answers[0]["choices"], answers[1]["choices"])
+            answer = server.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "Hi"}], "ignore_eos": True})[1]
+            self.assertEqual(answer["usage"]["completion_tokens"], 5)
+        for value, part in ({"temperature": "hot"}, "temperature"), ({"top_p": 2}, "top_p is 2"):
+            with self.assertRaisesRegex(RuntimeError, part):
+                Server("--override-generation-config", json.dumps(value))
 
     def test_cors_root_path_and_hidden_routes(self):
         with Server("--root-path", "/llm", "--allowed-origins", '["http://a.example"]') as server:
@@ -214,6 +231,21 @@ class OptionsTest(unittest.TestCase):
                 if status == 503:
                     self.assertIn("Retry-After", headers)
                     self.assertEqual(json.loads(data)["error"]["code"], 503)
+
+    def test_connections_beyond_the_descriptors_wait_for_their_turn(self):
+        with Server() as server:
+            self.assertEqual(server.post("/v1/completions", SHORT)[0], 200)
+            process = server.process.pid
+            used = len(os.listdir(f"/proc/{process}/fd"))
+            hard = resource.prlimit(process, resource.RLIMIT_NOFILE)[1]
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 3, hard))
+            socks = [server.connect() for _ in range(12)]
+            for sock in socks:
+                sock.sendall(raw_request(SHORT, headers="Connection: close\r\n"))
+            for sock in socks:
+                with sock:
+                    self.assertTrue(read_all(sock).startswith(b"HTTP/1.1 200"))
+            self.assertTrue(any("cannot accept" in line for line in server.log))
 
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +282,7 @@ class DrainTest(unittest.TestCase):
         return server, sock
 
     def test_running_requests_may_end(self):
-        server, sock = self.start("60")
+        server, sock = self.start("600")
         with server, sock:
             server.process.send_signal(signal.SIGTERM)
             rest = read_all(sock)

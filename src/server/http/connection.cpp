@@ -114,11 +114,7 @@ void Connection::start() {
 
 void Connection::close_if_idle() {
   loop_.post([self = shared_from_this()] {
-    if (self->exchange_ || self->is_receiving_ || self->is_sending_) {
-      self->last_exchange_ = true;
-    } else {
-      self->close();
-    }
+    if (self->is_idle()) self->close();
   });
 }
 
@@ -190,6 +186,7 @@ void Connection::refuse(int status, const std::string& message) {
       format(R"({{"error":{{"message":"{}","type":"BadRequestError","param":null,"code":{}}}}})",
              message, status);
   last_exchange_ = true;
+  is_receiving_ = false;
   received_.clear();
   unsent_ += response_head(status, {{"Content-Type", "application/json"},
                                     {"Content-Length", format("{}", body.size())},
@@ -297,7 +294,9 @@ void Connection::flushed() {
   if (is_receiving_ && !last_exchange_) {
     return limit_time(context_.options.receive_timeout_s, "receiving a request");
   }
-  if (!last_exchange_) return limit_time(context_.options.idle_timeout_s, "idle");
+  if (!last_exchange_ && !(context_.draining && is_idle())) {
+    return limit_time(context_.options.idle_timeout_s, "idle");
+  }
   if (lingering_) return;
   lingering_ = true;
   received_.clear();
@@ -321,9 +320,25 @@ void Connection::wait_for_limit() {
     self->timer_runs_ = false;
     if (self->time_limit_ == kNoLimit) return;
     if (self->time_limit_ > std::chrono::steady_clock::now()) return self->wait_for_limit();
-    log_debug("a connection is closed: too long in '{}'", self->limited_);
-    self->close();
+    self->limit_reached();
   });
+}
+
+// A request that has come in time is answered, even where this loop was held up meanwhile and sees
+// the limit first; one that has begun is never dropped without a word.
+void Connection::limit_reached() {
+  if (!is_sending_ && !lingering_ && transport_->has_unread()) {
+    return limit_time(context_.options.receive_timeout_s, "receiving a request");
+  }
+  log_debug("a connection is closed: too long in '{}'", limited_);
+  if (is_receiving_ && !is_sending_) return refuse(408, "the request did not arrive in time");
+  close();
+}
+
+// Whether nobody waits for anything, as far as this side can know.
+bool Connection::is_idle() const {
+  return !exchange_ && !is_receiving_ && !is_sending_ && received_.empty() &&
+         !transport_->has_unread();
 }
 
 void Connection::close() {

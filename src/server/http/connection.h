@@ -25,6 +25,7 @@ class Transport {
   // What can be sent without waiting; 0 also where only write_some() can.
   virtual size_t write_now(boost::asio::const_buffer buffer, boost::system::error_code& error) = 0;
   virtual void write_some(boost::asio::const_buffer buffer, Handler handler) = 0;
+  virtual bool has_unread() = 0;  // bytes that have come and were not read yet
   virtual void shutdown_send() = 0;
   virtual void close() = 0;
 };
@@ -46,7 +47,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection& operator=(const Connection&) = delete;
 
   void start();
-  void close_if_idle();  // any thread
+  void close_if_idle();  // any thread; where it is not, the server drains and send() closes
   void close_soon();     // any thread
 
  private:
@@ -69,6 +70,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flushed();
   void limit_time(double seconds, const char* what);
   void wait_for_limit();
+  void limit_reached();
+  bool is_idle() const;
   void close();
 
   std::unique_ptr<Transport> transport_;

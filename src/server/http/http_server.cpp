@@ -45,6 +45,10 @@ class PlainTransport final : public Transport {
   void write_some(asio::const_buffer buffer, Handler handler) override {
     socket_.async_write_some(buffer, std::move(handler));
   }
+  bool has_unread() override {
+    Error ignored;
+    return socket_.available(ignored) > 0;
+  }
   void shutdown_send() override {
     Error ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);
@@ -71,6 +75,10 @@ class TlsTransport final : public Transport {
   size_t write_now(asio::const_buffer, Error&) override { return 0; }
   void write_some(asio::const_buffer buffer, Handler handler) override {
     stream_.async_write_some(buffer, std::move(handler));
+  }
+  bool has_unread() override {
+    Error ignored;
+    return stream_.next_layer().available(ignored) > 0;
   }
   // Without TLS's own good-bye, which would wait for the client: lengths frame every response that
   // a client of HTTP/1.1 gets.
@@ -227,8 +235,8 @@ void AsioServer::accept() {
   acceptor_->async_accept(loop.context(), [this, &loop](Error error, Socket socket) {
     if (!acceptor_->is_open()) return;
     if (!error) {
-      accepted(std::move(socket), loop);
-      return accept();
+      accept();  // first: the next connection comes even where memory does not suffice for this one
+      return accepted(std::move(socket), loop);
     }
     // Most likely no file descriptor is left: connections that end give some back.
     log_warning("cannot accept a connection: {}", error.message());

@@ -1,6 +1,7 @@
 #include "server/http/message.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/format.h"
 
@@ -40,6 +41,20 @@ bool breaks_line(std::string_view text) {
   });
 }
 
+// "Sun, 06 Nov 1994 08:49:37 GMT", made once a second.
+const std::string& http_date() {
+  thread_local std::time_t made_for = -1;
+  thread_local std::string text;
+  const std::time_t now = std::time(nullptr);
+  if (now == made_for) return text;
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char buffer[64];
+  text.assign(buffer, std::strftime(buffer, sizeof(buffer), "%a, %d %b %Y %H:%M:%S GMT", &parts));
+  made_for = now;
+  return text;
+}
+
 }  // namespace
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -62,7 +77,8 @@ std::string_view reason_phrase(int status) {
 }
 
 std::string response_head(int status, const HttpHeaders& headers) {
-  std::string head = format("HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
+  std::string head =
+      format("HTTP/1.1 {} {}\r\nDate: {}\r\n", status, reason_phrase(status), http_date());
   for (const auto& [name, value] : headers) {
     if (breaks_line(name) || breaks_line(value)) continue;
     head += name;

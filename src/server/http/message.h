@@ -34,7 +34,7 @@ struct HttpResponse {
 // "Not Found" for 404.
 std::string_view reason_phrase(int status);
 
-// The status line and the headers, with the empty line that ends them. What frames the body
+// The status line, Date and the headers, with the empty line that ends them. What frames the body
 // (Content-Length, Transfer-Encoding, Connection) is the caller's. A header that could break out of
 // its line is left out.
 std::string response_head(int status, const HttpHeaders& headers);

@@ -52,6 +52,7 @@ class ChatFormat final : public OutputFormat {
       choices.push_back(std::move(choice));
     }
     JsonObject body = context_.head("chat.completion");
+    body["service_tier"] = nullptr;
     body["choices"] = std::move(choices);
     body["usage"] = usage_json(outputs[0].usage, context_.config);
     body["prompt_logprobs"] = wants_prompt_logprobs_
@@ -143,11 +144,6 @@ void read_logprobs(Fields& fields, const ServerConfig& config, SamplingParams& s
 }
 
 void refuse_chat_fields(Fields& fields) {
-  for (const char* name : {"functions", "function_call", "audio"}) {
-    if (fields.find(name) != nullptr) {
-      fields.fail(unsupported(format("{} is not supported", name)));
-    }
-  }
   std::vector<std::string> modalities;
   fields.read("modalities", modalities);
   for (const std::string& modality : modalities) {
@@ -179,6 +175,7 @@ Result<ChatRequest> parse_request(App& app, const JsonObject& body) {
   read_logprobs(fields, app.config(), sampling);
   fields.read("max_tokens", sampling.max_tokens);
   fields.read("max_completion_tokens", sampling.max_tokens);
+  limit_max_tokens(app.config(), sampling);
   refuse_chat_fields(fields);
   bool echo = false;
   fields.read("echo", echo);

@@ -51,6 +51,7 @@ class CompletionsFormat final : public OutputFormat {
       }
     }
     JsonObject body = context_.head("text_completion");
+    body["service_tier"] = nullptr;
     body["choices"] = std::move(choices);
     body["usage"] = usage_json(counted(total_usage(outputs)), context_.config);
     return dump_json(body);
@@ -150,8 +151,8 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   request.prompt_logprobs = sampling.prompt_logprobs.has_value();
   fields.read("echo", request.echo);
   fields.read("logprobs", sampling.logprobs);
-  sampling.max_tokens = kDefaultMaxTokens;
-  fields.read("max_tokens", sampling.max_tokens);
+  read_max_tokens(fields, kDefaultMaxTokens, sampling);
+  limit_max_tokens(app.config(), sampling);
   std::string suffix;
   fields.read("suffix", suffix);
   if (!suffix.empty()) fields.fail(unsupported("suffix is not supported"));

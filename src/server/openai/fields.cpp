@@ -50,6 +50,11 @@ const Json* Fields::find(std::string_view name) {
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
+bool Fields::is_null(std::string_view name) const {
+  const auto* value = object_.if_contains(name);
+  return value != nullptr && value->is_null();
+}
+
 void Fields::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
 }

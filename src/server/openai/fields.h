@@ -27,6 +27,9 @@ class Fields {
   // The value, or nullptr.
   const Json* find(std::string_view name);
 
+  // Whether the field is there, and null: for the few whose default is another value.
+  bool is_null(std::string_view name) const;
+
   // Leaves `value` alone where the field is not given.
   void read(std::string_view name, bool& value);
   void read(std::string_view name, int64_t& value);

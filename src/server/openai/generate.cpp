@@ -51,8 +51,8 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
   Fields fields(body);
   GenerationOptions options = read_generation_options(fields, app.config());
   EngineRequest& request = options.request;
-  request.sampling.max_tokens = kDefaultMaxTokens;
-  fields.read("max_tokens", request.sampling.max_tokens);
+  read_max_tokens(fields, kDefaultMaxTokens, request.sampling);
+  limit_max_tokens(app.config(), request.sampling);
   std::string text;
   fields.read("prompt", text);
   if (text.empty()) fields.fail("prompt", "is missing or empty");

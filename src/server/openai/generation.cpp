@@ -81,7 +81,7 @@ void Generation::start() {
 void Generation::submitted(const std::vector<RequestId>& ids, const Status& status) {
   ids_ = ids;
   if (!status.ok()) return fail(status);
-  if (ended_) return;
+  if (ended_) return cancel();  // where one failed, the others are not wanted
   app_.add_running(job_.id, ids_);
   exchange_->on_gone([weak = weak_from_this()] {
     const auto self = weak.lock();

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <span>
 
+#include "base/check.h"
 #include "base/format.h"
 
 namespace octavo::server {
@@ -30,6 +31,9 @@ constexpr RefusedField kRefusedFields[] = {
     {"thinking_token_budget", "is not supported"},
     {"prompt_embeds", "is not supported: send text or token ids"},
     {"mm_processor_kwargs", "is not supported: models take text only"},
+    {"audio", "is not supported: models take text only"},
+    {"functions", "is not supported: they became tools"},
+    {"function_call", "is not supported: it became tool_choice"},
 };
 
 // Known, and without an effect here.
@@ -109,6 +113,9 @@ void read_sampling(Fields& fields, const ServerConfig& config, SamplingParams& p
   read_logit_bias(fields, params.logit_bias);
   fields.read("bad_words", params.bad_words);
   fields.read("allowed_token_ids", params.allowed_token_ids);
+  if (fields.find("allowed_token_ids") != nullptr && params.allowed_token_ids.empty()) {
+    fields.fail("allowed_token_ids", "is empty: no token could be chosen");
+  }
   fields.read("stop", params.stop);
   fields.read("stop_token_ids", params.stop_token_ids);
   fields.read("include_stop_str_in_output", params.include_stop_str_in_output);
@@ -138,6 +145,26 @@ void read_stream(Fields& fields, const ServerConfig& config, GenerationOptions& 
 
 }  // namespace
 
+void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params) {
+  if (!fields.is_null("max_tokens")) params.max_tokens = by_default;
+  fields.read("max_tokens", params.max_tokens);
+}
+
+void limit_max_tokens(const ServerConfig& config, SamplingParams& params) {
+  std::optional<int64_t> limit;
+  Fields(config.default_sampling).read("max_new_tokens", limit);
+  if (limit) params.max_tokens = std::min(params.max_tokens.value_or(*limit), *limit);
+}
+
+Status check_default_sampling(const ServerConfig& config) {
+  Fields fields(config.default_sampling);
+  SamplingParams params;
+  read_numbers(fields, params);
+  fields.read("max_new_tokens", params.max_tokens);
+  OCTAVO_TRY(fields.status());
+  return validate_sampling(params);
+}
+
 void read_truncation(Fields& fields, GenerationOptions& options) {
   fields.read("truncate_prompt_tokens", options.truncate_prompt_tokens);
   if (options.truncate_prompt_tokens && *options.truncate_prompt_tokens < -1) {
@@ -158,6 +185,9 @@ GenerationOptions read_generation_options(Fields& fields, const ServerConfig& co
   fields.read("n", request.n);
   fields.read("priority", request.priority);
   fields.read("cache_salt", request.cache_salt);
+  if (fields.find("cache_salt") != nullptr && request.cache_salt.empty()) {
+    fields.fail("cache_salt", "must not be empty");
+  }
   bool skip_special_tokens = true;
   fields.read("skip_special_tokens", skip_special_tokens);
   request.show_special_tokens = !skip_special_tokens;

@@ -26,6 +26,16 @@ struct GenerationOptions {
 // they ask for it, never ignored.
 GenerationOptions read_generation_options(Fields& fields, const ServerConfig& config);
 
+// max_tokens of completions, `by_default` where the request has none; null asks for the rest of
+// the context, as in vLLM.
+void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params);
+
+// max_new_tokens of the model's generation_config.json is a limit for every request, as in vLLM.
+void limit_max_tokens(const ServerConfig& config, SamplingParams& params);
+
+// What is wrong in config.default_sampling, to be known before the first request.
+Status check_default_sampling(const ServerConfig& config);
+
 // truncate_prompt_tokens and truncation_side: the part of the above that embeddings have too.
 void read_truncation(Fields& fields, GenerationOptions& options);
 

@@ -101,7 +101,8 @@ TEST(RequestParser, ExpectsContinue) {
 
 TEST(Message, HeadersCannotBreakOutOfTheirLine) {
   const std::string head = response_head(200, {{"A", "b"}, {"X", "c\r\nEvil: 1"}});
-  EXPECT_EQ(head, "HTTP/1.1 200 OK\r\nA: b\r\n\r\n");
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\nDate: ")) << head;
+  EXPECT_TRUE(head.ends_with(" GMT\r\nA: b\r\n\r\n")) << head;
 }
 
 TEST(Message, Chunks) {
