@@ -1,7 +1,5 @@
 #include "backends/cuda/attention_work.h"
 
-#include <climits>
-
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/pdl.cuh"
 
@@ -84,7 +82,7 @@ __device__ int block_inclusive_sum(int value, int (&warp_sums)[32]) {
 // A counting sort by number of key blocks in two passes over the lengths; the items themselves are
 // written once, to their places. A thread's first item, mostly its only one, stays in registers.
 __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, WorkListArgs args) {
-  __shared__ int longest, shortest;
+  __shared__ int longest;
   __shared__ int buckets[kBuckets];  // counts, then the next free place; 0 is the longest
   __shared__ int warp_sums[32];
   __shared__ int num_keys;
@@ -92,14 +90,13 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
     longest = 0;
-    shortest = INT_MAX;
     num_keys = 0;
   }
   buckets[thread] = 0;
   pdl_wait();
   __syncthreads();
 
-  int keys = 0, most = 0, least = INT_MAX;
+  int keys = 0, most = 0;
   for (int seq = thread; seq < args.num_seqs; seq += kThreads) keys += count_keys(args, seq);
   WorkItem first = {};
   const Share share(args.num_seqs);
@@ -107,15 +104,12 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
     const WorkItem item = make_item(args, seq, tile);
     if (i == 0) first = item;
     most = max(most, item.end - item.begin);
-    least = min(least, item.end - item.begin);
   });
   keys = __reduce_add_sync(0xFFFFFFFF, keys);
   most = __reduce_max_sync(0xFFFFFFFF, most);
-  least = __reduce_min_sync(0xFFFFFFFF, least);
   if (thread % 32 == 0) {
     atomicAdd(&num_keys, keys);
     atomicMax(&longest, most);
-    atomicMin(&shortest, least);
   }
   __syncthreads();
   const int divisor = longest / kBuckets + 1;
@@ -139,8 +133,8 @@ __global__ void __launch_bounds__(kThreads) work_list_kernel(WorkList* list, Wor
   if (thread == kThreads - 1) {
     list->ticket = 0;
     list->num_items = min(last, args.max_items);
-    list->section_kv_heads = section_kv_heads(args.num_kv_heads, args.units_per_kv_head, last,
-                                              num_keys, args.kv_bytes, shortest > longest / 4 * 3);
+    list->section_kv_heads =
+        section_kv_heads(args.num_kv_heads, args.units_per_kv_head, last, num_keys, args.kv_bytes);
   }
 }
 
