@@ -25,6 +25,7 @@ HOT_KERNELS = {
     r"(?<!portable_)prefill_kernel": ("HGMMA",),
     r"portable_prefill_kernel": ("HMMA", "LDGSTS", "LDSM"),
     r"wgmma_probe_kernel": ("HGMMA",),
+    r"few_tokens_streamed_kernel": ("HMMA", "UBLKCP"),
 }
 
 LOG_PATTERNS = (

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/data/blocks/blocks.bin: blocks of every quantised type of GGUF with random bytes and
-extreme scales, and their values as the Python package `gguf` (pip install gguf; it shares no code
-with octavo) decodes them. For each type: its id and the number of blocks (two little-endian 32-bit
-words), the blocks, the values as 32-bit floats."""
+extreme scales, and their values as the Python package `gguf` (pip install gguf) decodes them, or,
+where it cannot, llama.cpp's libggml-base.so, whose path is the argument. Neither shares code with
+octavo. For each type: its id and the number of blocks (two little-endian 32-bit words), the blocks,
+the values as 32-bit floats."""
 
+import argparse
+import ctypes
 import pathlib
 import struct
 
@@ -39,6 +42,12 @@ SCALES = {
     Type.TQ1_0: [52],
     Type.MXFP4: [],
 }
+# What the library decodes: its name there, id, values and bytes of a block, where its scales are.
+LIBRARY_TYPES = [
+    ("nvfp4", 40, 64, 36, []),
+    ("q1_0", 41, 128, 18, [0]),
+    ("q2_0", 42, 64, 18, [0]),
+]
 
 
 def random_half(rng):
@@ -79,7 +88,32 @@ def make_blocks(kind, rng):
     return blocks
 
 
-if __name__ == "__main__":
+def make_library_blocks(name, block_bytes, scales, rng):
+    pairs = scale_pairs(rng)
+    blocks = rng.integers(0, 256, [len(pairs), block_bytes], dtype=np.uint8)
+    blocks[1] = 255
+    for i, (block, halves) in enumerate(zip(blocks, pairs)):
+        for at, half in zip(scales, halves):
+            block[at : at + 2] = list(struct.pack("<H", half))
+    if name == "nvfp4":  # zeros and subnormals, the smallest normal, the largest, what is NaN
+        blocks[0, :4] = [0, 1, 7, 8]
+        blocks[2, :4] = [0x7E, 0x7F, 0x80, 0x38]
+    return blocks
+
+
+def decode_with_library(library, name, blocks, block_values):
+    values = np.zeros(len(blocks) * block_values, dtype=np.float32)
+    decode = getattr(library, f"dequantize_row_{name}")
+    decode.restype = None
+    decode.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    decode(blocks.ctypes.data, values.ctypes.data, values.size)
+    return values
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library", help="libggml-base.so of llama.cpp")
+    library = ctypes.CDLL(parser.parse_args().library)
     rng = np.random.default_rng(7)
     out = b""
     for kind in SCALES:
@@ -88,4 +122,13 @@ if __name__ == "__main__":
             values = quants.dequantize(blocks, kind)
         out += struct.pack("<II", int(kind), len(blocks))
         out += blocks.tobytes() + values.astype("<f4").tobytes()
+    for name, number, block_values, block_bytes, scales in LIBRARY_TYPES:
+        blocks = make_library_blocks(name, block_bytes, scales, rng)
+        values = decode_with_library(library, name, blocks, block_values)
+        out += struct.pack("<II", number, len(blocks))
+        out += blocks.tobytes() + values.astype("<f4").tobytes()
     TARGET.write_bytes(out)
+
+
+if __name__ == "__main__":
+    main()

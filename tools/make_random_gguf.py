@@ -27,7 +27,8 @@ TYPES = {
     "Q8_0": (8, 32, 34, {0: 0.00025}), "IQ4_NL": (20, 32, 18, {0: 0.00025}),
     "Q2_K": (10, 256, 84, {80: 0.001, 82: 0.0015}), "Q3_K": (11, 256, 110, {108: 0.0003}),
     "Q4_K": (12, 256, 144, {0: 0.0001, 2: 0.0008}), "Q5_K": (13, 256, 176, {0: 0.00005, 2: 0.0008}),
-    "Q6_K": (14, 256, 210, {208: 0.00001}),
+    "Q6_K": (14, 256, 210, {208: 0.00001}), "NVFP4": (40, 64, 36, {}),
+    "Q1_0": (41, 128, 18, {0: 0.03}), "Q2_0": (42, 64, 18, {0: 0.015}),
 }
 UINT32, INT32, FLOAT32, STRING, ARRAY = 4, 5, 6, 8, 9
 NORMAL, CONTROL, UNUSED = 1, 3, 5  # kinds of tokens
@@ -94,6 +95,9 @@ def piece(kind, generator):
             return b"".join(struct.pack("<f", number)[2:] for number in floats)
         return struct.pack(f"<{PIECE_BLOCKS}{'f' if kind == 'F32' else 'e'}", *floats)
     data = bytearray(generator.randbytes(size * PIECE_BLOCKS))
+    if kind == "NVFP4":  # four scales of a byte, 3 * 2^-10 each
+        for block in range(PIECE_BLOCKS):
+            data[block * size:block * size + 4] = bytes([3] * 4)
     for at, half in halves.items():
         packed = struct.pack("<e", half)
         for block in range(PIECE_BLOCKS):

@@ -1,5 +1,6 @@
 #include "backends/select.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "backends/cpu/device_cpu.h"
@@ -44,10 +45,11 @@ void for_each_slot(OpsRef& ops, const Visit& visit) {
 Arithmetic resolve(Arithmetic arithmetic, cpu::DTypeSet weights, Isa set) {
   if (weights == 0) return Arithmetic::kFloat32;
   if (arithmetic == Arithmetic::kFloat32 || arithmetic == Arithmetic::kBFloat16) return arithmetic;
-  for (int i = 0; i < kNumDTypes; ++i) {
-    const auto dtype = static_cast<DType>(i);
-    if (weights == cpu::dtype_bit(dtype) && dtype_traits(dtype).quantized) return Arithmetic::kInt8;
-  }
+  const auto table = cpu::kernel_table();
+  const bool integers = std::any_of(table.begin(), table.end(), [&](const Kernel& row) {
+    return row.arithmetic == Arithmetic::kInt8 && (row.weights & weights) != 0;
+  });
+  if (integers) return Arithmetic::kInt8;
   const bool bf16_products = weights == cpu::dtype_bit(DType::kBF16) && set >= Isa::kAvx512Bf16;
   return bf16_products ? Arithmetic::kBFloat16 : Arithmetic::kFloat32;
 }

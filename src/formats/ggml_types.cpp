@@ -4,7 +4,6 @@ namespace octavo::formats {
 namespace {
 
 constexpr auto kSupported = GgmlSupport::kSupported;
-constexpr auto kNotYet = GgmlSupport::kNotYet;
 constexpr auto kActivation = GgmlSupport::kActivationOnly;
 constexpr auto kRemoved = GgmlSupport::kRemoved;
 
@@ -49,9 +48,9 @@ constexpr GgmlType kTypes[] = {
     {37, "IQ4_NL_4_8", 0, 0, kRemoved, {}},
     {38, "IQ4_NL_8_8", 0, 0, kRemoved, {}},
     {39, "MXFP4", 32, 17, kSupported, DType::kMXFP4},
-    {40, "NVFP4", 64, 36, kNotYet, {}},
-    {41, "Q1_0", 128, 18, kNotYet, {}},
-    {42, "Q2_0", 64, 18, kNotYet, {}},
+    {40, "NVFP4", 64, 36, kSupported, DType::kNVFP4},
+    {41, "Q1_0", 128, 18, kSupported, DType::kQ1_0},
+    {42, "Q2_0", 64, 18, kSupported, DType::kQ2_0},
 };
 
 // The id is the index, so that look-up is one bounds check.

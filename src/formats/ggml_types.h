@@ -13,7 +13,6 @@ namespace octavo::formats {
 
 enum class GgmlSupport {
   kSupported,       // `dtype` is set
-  kNotYet,          // a type of current files that octavo cannot compute with
   kActivationOnly,  // exists in memory while computing, never in a valid file
   kRemoved,         // once written, no longer defined by the format
 };

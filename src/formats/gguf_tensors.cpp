@@ -60,9 +60,6 @@ Result<const GgmlType*> read_type(GgufReader& in) {
   switch (type->support) {
     case GgmlSupport::kSupported:
       return type;
-    case GgmlSupport::kNotYet:
-      return in.error(StatusCode::kUnsupported,
-                      format("tensor type {} is not supported yet", type->name));
     case GgmlSupport::kActivationOnly:
       return in.error(StatusCode::kUnsupported,
                       format("tensor type {} is for activations, not for files", type->name));

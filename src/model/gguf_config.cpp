@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "model/gguf_keys.h"
+#include "quant/scaled_blocks.h"
 
 namespace octavo::model {
 namespace {
@@ -112,6 +113,7 @@ Result<ModelConfig> read_gguf_config(const formats::Checkpoint& checkpoint) {
   OCTAVO_TRY(read_gguf_layers(keys, config));
   OCTAVO_TRY(read_vocabulary(checkpoint, config));
   keys.full("vocab_size");
+  config.quantization = quant::find_scaled_blocks(checkpoint.tensors());
   OCTAVO_TRY(check_model_config(config, checkpoint.path()));
   OCTAVO_TRY(keys.judge_rest());
   return config;

@@ -93,7 +93,7 @@ Status MlpBlock::load_moe(WeightLoader& loader, const ModelConfig& config, const
   if (loader.is_gguf()) {
     OCTAVO_TRY(load_stacked_experts(loader, moe, hidden, experts));
   } else if (config.traits.moe == MoeKind::kLlama4 && loader.has(experts + "gate_up_proj")) {
-    // Where they are quantised, they come one by one.
+    // Where they are quantised, they may come one by one.
     OCTAVO_TRY(load_transposed_experts(loader, moe, hidden, experts));
   } else {
     OCTAVO_TRY(load_experts_one_by_one(loader, moe, hidden, experts, names.projections));

@@ -10,68 +10,22 @@
 #include "model/tensor_names.h"
 #include "ops/decode_row.h"
 #include "quant/quantized_matrix.h"
+#include "quant/scaled_blocks.h"
 
 namespace octavo::model {
 namespace {
 
-// Where row `row` of the result comes from in the file: row p * (d/2) + i of a head lies at 2i + p.
-int64_t source_row(int64_t row, const RowOrder& order) {
-  if (!order.adjacent_pairs) return row;
-  const int64_t half = order.head_dim / 2;
-  const int64_t in_head = row % order.head_dim;
-  return row - in_head + 2 * (in_head % half) + in_head / half;
-}
-
-std::vector<int64_t> source_rows_of(int64_t rows, const RowOrder& order) {
-  std::vector<int64_t> source_rows(rows);
-  for (int64_t row = 0; row < rows; ++row) source_rows[row] = source_row(row, order);
-  return source_rows;
-}
-
-// A matrix in memory of its own.
-struct OwnedMatrix {
-  OwnedMatrix(const Tensor& like, DType dtype, int64_t rows, int64_t cols)
-      : bytes(std::make_shared<std::vector<std::byte>>(rows * dtype_bytes(dtype, cols))),
-        tensor{like.name, dtype, {rows, cols}, bytes->data(), bytes} {}
-
-  std::shared_ptr<std::vector<std::byte>> bytes;
-  Tensor tensor;
-};
-
-// Rows [begin, begin + rows) of a matrix or of a stack of them, `cols` values each.
-Tensor slice_rows(const Tensor& tensor, int64_t begin, int64_t rows, int64_t cols) {
-  const int64_t row_bytes = dtype_bytes(tensor.dtype, cols);
-  return {tensor.name, tensor.dtype, {rows, cols}, tensor.data + begin * row_bytes, tensor.owner};
-}
-
-// dst[c, r] = src[r, c], in squares that stay in the cache; `T` has a value's size.
-template <typename T>
-void transpose(T* dst, const T* src, int64_t rows, int64_t cols, int64_t src_stride) {
-  constexpr int64_t kSquare = 32;
-  for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
-    for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
-      for (int64_t c = c0; c < std::min(c0 + kSquare, cols); ++c) {
-        for (int64_t r = r0; r < std::min(r0 + kSquare, rows); ++r) {
-          dst[c * rows + r] = src[r * src_stride + c];
-        }
-      }
-    }
+// `tensor`, rows of a stack's matrices from the first-th of all on, with their scales.
+quant::QuantizedMatrix part_of(const quant::QuantizedStack& stack, Tensor tensor, int64_t first) {
+  quant::QuantizedMatrix matrix;
+  if (!stack.scales.empty()) {
+    const auto begin = stack.scales.begin() + first;
+    matrix.scales.assign(begin, begin + tensor.shape[0]);
   }
-}
-
-// Columns [begin, begin + rows) of the `cols` rows at `src`, as a matrix [rows, cols].
-Tensor transposed_columns(const Tensor& tensor, const std::byte* src, int64_t begin, int64_t rows,
-                          int64_t cols, int64_t stride) {
-  const OwnedMatrix result(tensor, tensor.dtype, rows, cols);
-  void* dst = result.bytes->data();
-  if (dtype_traits(tensor.dtype).block_bytes == 4) {
-    transpose(static_cast<uint32_t*>(dst), reinterpret_cast<const uint32_t*>(src) + begin, cols,
-              rows, stride);
-  } else {
-    transpose(static_cast<uint16_t*>(dst), reinterpret_cast<const uint16_t*>(src) + begin, cols,
-              rows, stride);
-  }
-  return result.tensor;
+  matrix.tensor = std::move(tensor);
+  matrix.scale_block = stack.scale_block;
+  matrix.input = stack.input;
+  return matrix;
 }
 
 }  // namespace
@@ -151,6 +105,25 @@ Result<quant::QuantizedMatrix> WeightLoader::take_quantized(const std::string& m
   count_stored(rows * cols,
                matrix.tensor.size_bytes() + rows * scales * static_cast<int64_t>(sizeof(float)));
   return matrix;
+}
+
+// In the checkpoint's scheme, or plain values of another shape.
+Result<quant::QuantizedStack> WeightLoader::take_stack(std::string_view hf_name, int64_t count,
+                                                       int64_t rows, int64_t cols,
+                                                       const Shape& plain_shape) {
+  if (config_.quantization != nullptr) {
+    auto stack =
+        OCTAVO_TRY(config_.quantization->load_stack(*this, file_name(hf_name), count, rows, cols));
+    if (stack.has_value()) {
+      const int64_t num_scales = stack->scale_block == 0 ? 0 : count * rows;
+      count_stored(stack->tensor.count(),
+                   stack->tensor.size_bytes() + num_scales * static_cast<int64_t>(sizeof(float)));
+      return std::move(*stack);
+    }
+  }
+  quant::QuantizedStack stack;
+  stack.tensor = OCTAVO_TRY(take_plain(hf_name, plain_shape));
+  return stack;
 }
 
 Result<ops::Weight> WeightLoader::pack(const Tensor& tensor, std::span<const int64_t> source_rows) {
@@ -250,25 +223,28 @@ Result<std::vector<ops::Weight>> WeightLoader::matrix_parts(std::string_view hf_
 
 Result<std::vector<ops::Weight>> WeightLoader::matrix_stack(std::string_view hf_name, int64_t count,
                                                             int64_t rows, int64_t cols) {
-  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count, rows, cols}));
-  std::vector<ops::Weight> stack;
+  const auto stack = OCTAVO_TRY(take_stack(hf_name, count, rows, cols, {count, rows, cols}));
+  std::vector<ops::Weight> matrices;
   for (int64_t i = 0; i < count; ++i) {
-    stack.push_back(OCTAVO_TRY(pack(slice_rows(tensor, i * rows, rows, cols))));
+    const Tensor matrix = slice_rows(stack.tensor, i * rows, rows, cols);
+    matrices.push_back(OCTAVO_TRY(pack_quantized(part_of(stack, matrix, i * rows))));
   }
-  return stack;
+  return matrices;
 }
 
 Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
     std::string_view hf_name, int64_t count, std::span<const int64_t> rows, int64_t cols) {
   int64_t total = 0;
   for (const int64_t part : rows) total += part;
-  const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {count, cols, total}));
-  const DTypeTraits& traits = dtype_traits(tensor.dtype);
-  if (traits.quantized || (traits.block_bytes != 2 && traits.block_bytes != 4)) {
+  const auto stack = OCTAVO_TRY(take_stack(hf_name, count, total, cols, {count, cols, total}));
+  const Tensor& tensor = stack.tensor;
+  // Codes without scales are not what they seem.
+  const bool plain = stack.scale_block == 0;
+  if (!can_transpose(tensor.dtype) || (plain && dtype_bytes(tensor.dtype, 1) == 1)) {
     return unsupported(
-        format("{}: tensor '{}' is a stack of {}: octavo reads quantised experts "
-               "one by one only",
-               checkpoint_.path(), tensor.name, traits.name));
+        format("{}: tensor '{}' is a stack of {}, which octavo does not read in this scheme; it "
+               "reads E4M3 with a scale for each channel, and quantised experts one by one",
+               checkpoint_.path(), tensor.name, dtype_traits(tensor.dtype).name));
   }
   std::vector<std::vector<ops::Weight>> stacks(rows.size());
   for (int64_t i = 0; i < count; ++i) {
@@ -278,7 +254,7 @@ Result<std::vector<std::vector<ops::Weight>>> WeightLoader::transposed_stack(
       const Tensor matrix =
           !measures() ? transposed_columns(tensor, src, begin, rows[part], cols, total)
                       : Tensor{tensor.name, tensor.dtype, {rows[part], cols}, src, tensor.owner};
-      stacks[part].push_back(OCTAVO_TRY(pack(matrix)));
+      stacks[part].push_back(OCTAVO_TRY(pack_quantized(part_of(stack, matrix, i * total + begin))));
       begin += rows[part];
     }
   }
@@ -330,7 +306,10 @@ Result<Buffer> WeightLoader::upload(const std::vector<float>& values, std::strin
 // Why a tensor that nobody took may stay behind; "" where it may not. Of a part of the model that
 // is not run: its prefix.
 std::string_view WeightLoader::why_redundant(std::string_view name) const {
-  if (is_gguf()) return "";
+  if (is_gguf()) {
+    const bool rounds = config_.quantization != nullptr && quant::is_input_scale(name);
+    return rounds ? "scales of activations in 4 bits" : "";
+  }
   for (const std::string_view prefix : architecture_.skipped) {
     if (!prefix.empty() && name.starts_with(prefix)) return prefix;
   }

@@ -12,6 +12,7 @@
 #include "formats/checkpoint.h"
 #include "model/architectures.h"
 #include "model/causal_lm.h"
+#include "model/matrix_rows.h"
 #include "ops/ops.h"
 #include "quant/scheme.h"
 #include "tensor/device.h"
@@ -19,13 +20,6 @@
 namespace octavo::model {
 
 using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
-
-// How the rows of q and k lie in the file, by head: halves [0, d/2), [d/2, d) that rotate against
-// each other, or adjacent pairs (2i, 2i + 1). Loading always yields halves.
-struct RowOrder {
-  bool adjacent_pairs = false;
-  int64_t head_dim = 0;
-};
 
 // kMeasure: checks and counts everything, but matrices stay as they lie in the file, so that none
 // is read. The model cannot compute.
@@ -52,12 +46,13 @@ class WeightLoader final : private quant::TensorSource {
   Result<std::vector<ops::Weight>> matrix_parts(std::string_view hf_name,
                                                 std::span<const int64_t> rows, int64_t cols);
 
-  // One tensor [count, rows, cols] as `count` matrices.
+  // One tensor [count, rows, cols] as `count` matrices, plain or in the checkpoint's scheme.
   Result<std::vector<ops::Weight>> matrix_stack(std::string_view hf_name, int64_t count,
                                                 int64_t rows, int64_t cols);
 
-  // One tensor [count, cols, sum of rows], of matrices that lie transposed, as a stack of each
-  // part. Takes memory of its own, where the others are views.
+  // One tensor [count, cols, sum of rows], of matrices that lie transposed, plain or in the
+  // checkpoint's scheme, as a stack of each part. Takes memory of its own, where the others are
+  // views.
   Result<std::vector<std::vector<ops::Weight>>> transposed_stack(std::string_view hf_name,
                                                                  int64_t count,
                                                                  std::span<const int64_t> rows,
@@ -100,6 +95,8 @@ class WeightLoader final : private quant::TensorSource {
   std::string quantized_module(std::string_view hf_name) const;
   Result<quant::QuantizedMatrix> take_quantized(const std::string& module, int64_t rows,
                                                 int64_t cols);
+  Result<quant::QuantizedStack> take_stack(std::string_view hf_name, int64_t count, int64_t rows,
+                                           int64_t cols, const Shape& plain_shape);
   Result<ops::Weight> pack(const Tensor& tensor, std::span<const int64_t> source_rows = {});
   void count_stored(int64_t num_parameters, int64_t size_bytes);
   Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);

@@ -1,7 +1,7 @@
-// The block types of GGUF whose blocks are 32 values that share a scale `d` and, for the _1 types,
-// a minimum `m` (both IEEE half). The low nibble of qs[j] belongs to value j, the high one to value
-// j + 16; qh holds the fifth bits, bit j of the little-endian 32-bit word to value j. Plain structs
-// only: also included by files compiled for wider instruction sets.
+// The block types of GGUF whose blocks are less than 256 values. Most are 32 that share a scale `d`
+// and, for the _1 types, a minimum `m` (both IEEE half): the low nibble of qs[j] belongs to value
+// j, the high one to value j + 16; qh holds the fifth bits, bit j of the little-endian 32-bit word
+// to value j. Plain structs only: also included by files compiled for wider instruction sets.
 #pragma once
 
 #include <stdint.h>
@@ -60,8 +60,31 @@ struct BlockMXFP4 {
   uint8_t qs[16];
 };
 
+// Four times 16 values with a scale in E4M3 without a sign: half of it times the level of the code,
+// as in MXFP4. Eight bytes of qs belong to a scale, their low nibbles to its first eight values.
+struct BlockNVFP4 {
+  static constexpr int kValues = 64;
+  uint8_t d[4];
+  uint8_t qs[32];
+};
+
+// d where the bit of the value is set, else -d; from the lowest bit of qs[0] on.
+struct BlockQ1_0 {
+  static constexpr int kValues = 128;
+  uint16_t d;
+  uint8_t qs[16];
+};
+
+// value = d * (code - 1), codes of two bits from the lowest of qs[0] on
+struct BlockQ2_0 {
+  static constexpr int kValues = 64;
+  uint16_t d;
+  uint8_t qs[16];
+};
+
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 &&
               sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(BlockIQ4_NL) == 18 &&
-              sizeof(BlockMXFP4) == 17);
+              sizeof(BlockMXFP4) == 17 && sizeof(BlockNVFP4) == 36 && sizeof(BlockQ1_0) == 18 &&
+              sizeof(BlockQ2_0) == 18);
 
 }  // namespace octavo::ops

@@ -1,5 +1,6 @@
 #include "ops/decode_row.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -76,12 +77,33 @@ void decode_block(const BlockMXFP4& b, float* dst) {
   decode_levels(dst, b.qs, kMXFP4Levels, mxfp4_scale(b.e));
 }
 
-template <typename Block>
+void decode_block(const BlockNVFP4& b, float* dst) {
+  for (int s = 0; s < 4; ++s, dst += 16) {
+    const float d = nvfp4_scale(b.d[s]);
+    for (int j = 0; j < 8; ++j) {
+      const uint8_t codes = b.qs[8 * s + j];
+      dst[j] = static_cast<float>(kMXFP4Levels[codes & 15]) * d;
+      dst[j + 8] = static_cast<float>(kMXFP4Levels[codes >> 4]) * d;
+    }
+  }
+}
+void decode_block(const BlockQ1_0& b, float* dst) {
+  const float d = fp16_to_float(b.d);
+  for (int j = 0; j < BlockQ1_0::kValues; ++j) dst[j] = (b.qs[j / 8] >> j % 8 & 1) != 0 ? d : -d;
+}
+void decode_block(const BlockQ2_0& b, float* dst) {
+  const float d = fp16_to_float(b.d);
+  for (int j = 0; j < BlockQ2_0::kValues; ++j) {
+    dst[j] = static_cast<float>((b.qs[j / 4] >> 2 * (j % 4) & 3) - 1) * d;
+  }
+}
+
+template <typename Block, int kValues = kBlockValues>
 void decode_blocks(const std::byte* src, float* dst, int64_t count) {
-  for (int64_t i = 0; i < count / kBlockValues; ++i) {
+  for (int64_t i = 0; i < count / kValues; ++i) {
     Block block;
     std::memcpy(&block, src + i * sizeof(Block), sizeof(Block));
-    decode_block(block, dst + i * kBlockValues);
+    decode_block(block, dst + i * kValues);
   }
 }
 
@@ -141,12 +163,22 @@ constexpr Row kTable[] = {
     k_row<BlockIQ1_S>(DType::kIQ1_S),
     k_row<BlockTQ2_0>(DType::kTQ2_0),
     k_row<BlockTQ1_0>(DType::kTQ1_0),
+    {DType::kNVFP4, decode_blocks<BlockNVFP4, BlockNVFP4::kValues>},
+    {DType::kQ1_0, decode_blocks<BlockQ1_0, BlockQ1_0::kValues>},
+    {DType::kQ2_0, decode_blocks<BlockQ2_0, BlockQ2_0::kValues>},
 };
 
 }  // namespace
 
 float mxfp4_scale(uint8_t e) {
   return e == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, e - 128);
+}
+
+float nvfp4_scale(uint8_t d) {
+  if (d == 0x7F) return 0;
+  const int exponent = d >> 3 & 15;
+  const int mantissa = (d & 7) + (exponent == 0 ? 0 : 8);
+  return std::ldexp(static_cast<float>(mantissa), std::max(exponent, 1) - 11);
 }
 
 DecodeRowFn decode_row_fn(DType dtype) {

@@ -18,4 +18,7 @@ DecodeRowFn decode_row_fn(DType dtype);
 // The scale of an MXFP4 block; NaN where `e` is 255.
 float mxfp4_scale(uint8_t e);
 
+// That of 16 values of an NVFP4 block. The code that is NaN in E4M3 means zero, as in llama.cpp.
+float nvfp4_scale(uint8_t d);
+
 }  // namespace octavo::ops

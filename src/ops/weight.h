@@ -21,7 +21,8 @@ enum class PackedLayout : uint8_t {
 enum class InputRounding : uint8_t {
   kNone,
   kStaticE4M3,  // scale * an E4M3 number, the scale being fixed: what exceeds 448 * scale saturates
-  kDynamicE4M3,  // the same with scale = largest magnitude / 448, for each row and group of values
+  kDynamicE4M3,  // the same with scale = largest magnitude / 448, for each row and group of values,
+                 // but no larger than the scale that is given
 };
 
 // What a weight asks of the input that it is multiplied with. The determinism of ops.h holds: a row
@@ -30,7 +31,7 @@ struct InputForm {
   const int32_t* order =
       nullptr;  // [cols] in device memory: value i is x[order[i]]; null: as it is
   InputRounding rounding = InputRounding::kNone;
-  float scale = 0;    // of kStaticE4M3
+  float scale = 0;    // of kStaticE4M3; of kDynamicE4M3 the largest, 0: without a limit
   int64_t group = 0;  // of kDynamicE4M3: values that share a scale; the last group may be shorter
 
   bool as_it_is() const { return order == nullptr && rounding == InputRounding::kNone; }
@@ -45,8 +46,8 @@ struct Weight {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   const std::byte* data = nullptr;    // device memory
   std::shared_ptr<const void> owner;  // keeps all pointers valid: the mapped file, buffers
 
-  // Of kF8E4M3: what multiplies each run of `scale_block` values of a row, the last of which may be
-  // shorter. [rows, scales_per_row()] in device memory; null: nothing does.
+  // Of kF8E4M3 and kNVFP4: what multiplies each run of `scale_block` values of a row, the last of
+  // which may be shorter. [rows, scales_per_row()] in device memory; null: nothing does.
   const float* scales = nullptr;
   int64_t scale_block = 0;
 

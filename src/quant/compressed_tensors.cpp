@@ -127,6 +127,15 @@ class CompressedTensors final : public Scheme {
     return load_packed(source, module, rows, cols, std::get<IntFormat>(group->format));
   }
 
+  Result<std::optional<QuantizedStack>> load_stack(TensorSource& source, std::string_view name,
+                                                   int64_t count, int64_t rows,
+                                                   int64_t cols) const override {
+    const Group* group = group_of(name);
+    const auto* fp8 = group == nullptr ? nullptr : std::get_if<Fp8Format>(&group->format);
+    if (fp8 == nullptr) return std::optional<QuantizedStack>();
+    return load_fp8_stack(source, name, count, rows, cols, *fp8);
+  }
+
  private:
   // A pattern that takes too long matches nothing; that it is one at all was checked.
   static bool matches(const std::vector<std::string>& entries, std::string_view module) {

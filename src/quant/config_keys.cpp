@@ -25,6 +25,11 @@ Result<int64_t> ConfigKeys::integer_or(std::string_view key, int64_t otherwise) 
   return integer(key);
 }
 
+Result<double> ConfigKeys::number_or(std::string_view key, double otherwise) const {
+  if (find(key) == nullptr) return otherwise;
+  return json_double(config_, key, source_);
+}
+
 Result<bool> ConfigKeys::flag_or(std::string_view key, bool otherwise) const {
   if (find(key) == nullptr) return otherwise;
   return json_bool(config_, key, source_);

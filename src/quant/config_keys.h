@@ -21,6 +21,7 @@ class ConfigKeys {
   const Json* find(std::string_view key) const { return json_find(config_, key); }
   Result<int64_t> integer(std::string_view key) const { return json_int(config_, key, source_); }
   Result<int64_t> integer_or(std::string_view key, int64_t otherwise) const;
+  Result<double> number_or(std::string_view key, double otherwise) const;
   Result<bool> flag_or(std::string_view key, bool otherwise) const;
   Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
   // A list of strings; empty where the key is absent.

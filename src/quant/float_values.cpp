@@ -34,6 +34,13 @@ Result<float> take_scalar(TensorSource& source, std::string_view name) {
   return values.empty() ? 1.0f : values[0];
 }
 
+Result<float> take_positive(TensorSource& source, std::string_view name) {
+  const float value = OCTAVO_TRY(take_scalar(source, name));
+  if (value > 0) return value;
+  return data_loss(
+      format("{}: tensor '{}' holds {}, which must be positive", source.path(), name, value));
+}
+
 Status wrong_type(const TensorSource& source, const Tensor& tensor, DType expected) {
   return data_loss(format("{}: tensor '{}' is {}, which must be {}", source.path(), tensor.name,
                           dtype_traits(tensor.dtype).name, dtype_traits(expected).name));

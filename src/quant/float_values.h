@@ -16,6 +16,9 @@ Result<std::vector<float>> take_floats(TensorSource& source, std::string_view na
 // A tensor of a single value, whatever its rank. 1 where the source measures.
 Result<float> take_scalar(TensorSource& source, std::string_view name);
 
+// The same, and positive.
+Result<float> take_positive(TensorSource& source, std::string_view name);
+
 // The error for a tensor of a type that its scheme does not have.
 Status wrong_type(const TensorSource& source, const Tensor& tensor, DType expected);
 

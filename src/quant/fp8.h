@@ -21,6 +21,7 @@ struct Fp8Format {
   std::string_view scale_name = "weight_scale";
   ops::InputRounding input = ops::InputRounding::kNone;
   int64_t input_group = 0;  // of kDynamicE4M3; 0: a whole row
+  float input_limit = 0;    // of kDynamicE4M3: what saturates; 0: nothing
 
   std::string description() const;
 };
@@ -30,7 +31,14 @@ bool holds_fp8(const TensorSource& source, std::string_view module, const Fp8For
 Result<QuantizedMatrix> load_fp8(TensorSource& source, std::string_view module, int64_t rows,
                                  int64_t cols, const Fp8Format& format);
 
+// A stack of matrices that lie transposed, [count, cols, rows], with one scale for each row of each
+// in NAME_scale; nothing where it is not of this form.
+Result<std::optional<QuantizedStack>> load_fp8_stack(TensorSource& source, std::string_view name,
+                                                     int64_t count, int64_t rows, int64_t cols,
+                                                     const Fp8Format& format);
+
 // Rows of the table of schemes.
 Result<std::unique_ptr<Scheme>> read_fp8(const Json& config, const std::string& source);
+Result<std::unique_ptr<Scheme>> read_fbgemm_fp8(const Json& config, const std::string& source);
 
 }  // namespace octavo::quant

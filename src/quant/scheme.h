@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,14 @@ struct QuantizedMatrix {
   ops::InputForm input;              // but for the order
 };
 
+// Matrices [rows, cols] in one tensor, as the file has it.
+struct QuantizedStack {
+  Tensor tensor;
+  std::vector<float> scales;  // of each row of each matrix; empty where the source measures
+  int64_t scale_block = 0;    // cols, or 0 where there are no scales
+  ops::InputForm input;
+};
+
 class Scheme {
  public:
   virtual ~Scheme() = default;
@@ -53,6 +62,12 @@ class Scheme {
   // The linear [rows, cols] = [out_features, in_features].
   virtual Result<QuantizedMatrix> load(TensorSource& source, std::string_view module, int64_t rows,
                                        int64_t cols) const = 0;
+
+  // The tensor `name` of `count` matrices [rows, cols], whose order in it is the scheme's; nothing
+  // where the checkpoint does not hold it in this scheme.
+  virtual Result<std::optional<QuantizedStack>> load_stack(TensorSource& source,
+                                                           std::string_view name, int64_t count,
+                                                           int64_t rows, int64_t cols) const;
 };
 
 // A row of THE table of schemes; the texts are those of docs/quantization.md.

@@ -17,6 +17,8 @@ namespace {
 constexpr SchemeRow kSchemes[] = {
     {"fp8", "E4M3; `weight_scale` of a matrix, or `weight_scale_inv` of blocks",
      "E4M3: dynamic by token (and block), or static", "as stored, 8 bits", read_fp8},
+    {"fbgemm_fp8", "E4M3 by channel", "E4M3: dynamic by token, within `activation_scale_ub`",
+     "as stored, 8 bits", read_fbgemm_fp8},
     {"compressed-tensors",
      "`float-quantized` E4M3 by tensor, channel, group or block; `pack-quantized` int4, int8 by "
      "group or channel",
@@ -64,6 +66,13 @@ const Json* find_quantization_config(const Json& config) {
     }
   }
   return nullptr;
+}
+
+Result<std::optional<QuantizedStack>> Scheme::load_stack(TensorSource& /*source*/,
+                                                         std::string_view /*name*/,
+                                                         int64_t /*count*/, int64_t /*rows*/,
+                                                         int64_t /*cols*/) const {
+  return std::optional<QuantizedStack>();
 }
 
 bool is_kv_cache_scale(std::string_view name) {

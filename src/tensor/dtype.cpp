@@ -18,7 +18,8 @@ constexpr DTypeTraits kTraits[] = {
     {"mxfp4", 32, 17, true},  {"iq3_s", 256, 110, true},      {"iq3_xxs", 256, 98, true},
     {"iq2_s", 256, 82, true}, {"iq2_xs", 256, 74, true},      {"iq2_xxs", 256, 66, true},
     {"iq1_m", 256, 56, true}, {"iq1_s", 256, 50, true},       {"tq2_0", 256, 66, true},
-    {"tq1_0", 256, 54, true},
+    {"tq1_0", 256, 54, true}, {"nvfp4", 64, 36, true},        {"q1_0", 128, 18, true},
+    {"q2_0", 64, 18, true},
 };
 static_assert(std::size(kTraits) == kNumDTypes);
 

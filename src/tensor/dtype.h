@@ -46,8 +46,11 @@ enum class DType : uint8_t {
   kIQ1_S,
   kTQ2_0,
   kTQ1_0,
+  kNVFP4,
+  kQ1_0,
+  kQ2_0,
 };
-inline constexpr int kNumDTypes = 37;
+inline constexpr int kNumDTypes = 40;
 
 struct DTypeTraits {
   std::string_view name;  // e.g. "bfloat16", "q4_1"

@@ -10,113 +10,27 @@
 
 #include "base/format.h"
 #include "formats/hf_checkpoint.h"
-#include "formats/safetensors_writer.h"
 #include "golden/golden_json.h"
+#include "golden/made_folder.h"
 #include "octavo/model.h"
-#include "ops/decode_row.h"
 #include "support/temp_path.h"
-#include "tensor/float8.h"
 #include "unit/quant/folder_source.h"
 
 namespace octavo {
 namespace {
 
-std::string golden_folder(const char* name) {
-  return std::string(OCTAVO_TEST_DATA "/goldens/") + name;
-}
-
-template <typename T>
-Tensor owned(const std::string& name, DType dtype, const Shape& shape, std::vector<T> values) {
-  auto data = std::make_shared<std::vector<T>>(std::move(values));
-  return {name, dtype, shape, reinterpret_cast<const std::byte*>(data->data()), data};
-}
-
-bool is_linear(const formats::TensorInfo& info) {
-  const std::string_view name = info.name;
-  return info.shape.size() == 2 && name.ends_with(".weight") && !name.ends_with("norm.weight") &&
-         name.find("embed_tokens") == std::string_view::npos && !name.ends_with("lm_head.weight");
-}
-
-// The matrix as codes and scales of rows, and as the values that these mean.
-void quantize(const Tensor& tensor, std::vector<Tensor>& quantized, std::vector<Tensor>& plain) {
-  const int64_t rows = tensor.shape[0];
-  const int64_t cols = tensor.shape[1];
-  std::vector<float> values(rows * cols);
-  ops::decode_row_fn(tensor.dtype)(tensor.data, values.data(), rows * cols);
-  std::vector<uint8_t> codes(values.size());
-  std::vector<float> scales(rows);
-  for (int64_t row = 0; row < rows; ++row) {
-    float largest = 1e-6f;
-    for (int64_t i = 0; i < cols; ++i) {
-      largest = std::max(largest, std::abs(values[row * cols + i]));
-    }
-    scales[row] = largest / kE4M3Max;
-    for (int64_t i = row * cols; i < (row + 1) * cols; ++i) {
-      codes[i] = float_to_e4m3(values[i] / scales[row]);
-      values[i] = e4m3_to_float(codes[i]) * scales[row];
-    }
-  }
-  quantized.push_back(owned(tensor.name, DType::kF8E4M3, tensor.shape, codes));
-  quantized.push_back(owned(tensor.name + "_scale", DType::kF32, {rows, 1}, scales));
-  plain.push_back(owned(tensor.name, DType::kF32, tensor.shape, values));
-}
-
-bool is_expert_stack(const formats::TensorInfo& info) {
-  return info.shape.size() == 3 && info.name.find(".experts.") != std::string::npos;
-}
-
-// Llama 4's stack of experts, [expert, in, out], as the matrices [out, in] of single experts, which
-// is how quantised checkpoints have them; gate and up stand beside each other.
-std::vector<Tensor> split_stack(const Tensor& stack) {
-  const int64_t in = stack.shape[1];
-  const int64_t out = stack.shape[2];
-  std::vector<float> values(stack.count());
-  ops::decode_row_fn(stack.dtype)(stack.data, values.data(), stack.count());
-  const size_t stem = stack.name.rfind('.') + 1;
-  const bool gate_up = stack.name.substr(stem) == "gate_up_proj";
-  const std::vector<std::string> parts = gate_up ? std::vector<std::string>{"gate_proj", "up_proj"}
-                                                 : std::vector<std::string>{"down_proj"};
-  const auto rows = out / static_cast<int64_t>(parts.size());
-  std::vector<Tensor> experts;
-  for (int64_t expert = 0; expert < stack.shape[0]; ++expert) {
-    for (size_t part = 0; part < parts.size(); ++part) {
-      std::vector<float> matrix;
-      for (int64_t row = 0; row < rows; ++row) {
-        const int64_t column = static_cast<int64_t>(part) * rows + row;
-        for (int64_t i = 0; i < in; ++i) {
-          matrix.push_back(values[(expert * in + i) * out + column]);
-        }
-      }
-      const std::string name =
-          format("{}{}.{}.weight", stack.name.substr(0, stem), expert, parts[part]);
-      experts.push_back(owned(name, DType::kF32, {rows, in}, std::move(matrix)));
-    }
-  }
-  return experts;
-}
-
-void write_folder(const std::string& folder, const Json& config, std::span<const Tensor> tensors) {
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/config.json") << dump_json(config);
-  const Status status = formats::write_safetensors(folder + "/model.safetensors", tensors);
-  ASSERT_TRUE(status.ok()) << status.message();
-}
+using testing::golden_folder;
+using testing::is_expert_stack;
+using testing::is_linear;
+using testing::logits_of;
+using testing::owned;
+using testing::quantize;
+using testing::split_stack;
+using testing::write_folder;
 
 constexpr const char* kScheme = R"({"quant_method":"compressed-tensors","format":"float-quantized",
     "kv_cache_scheme":{"num_bits":8},"config_groups":{"group_0":{"targets":["Linear"],
     "weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
-
-std::vector<float> logits_of(const std::string& folder, const char* backend,
-                             const std::vector<TokenId>& ids = {5, 17, 3, 99, 42, 7, 23}) {
-  LoadOptions options;
-  options.backend = backend;
-  options.dtype = "float32";
-  options.kv_cache_dtype = "float32";
-  const auto model = Model::load(folder, options);
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  if (!model.ok()) return {};
-  return (*model)->logits(ids, LogitsPositions::kAll).value().values;
-}
 
 // Fused projections, experts with their router, rows that are reordered, a nested configuration.
 class QuantizedFamilies : public ::testing::TestWithParam<const char*> {};
@@ -160,51 +74,6 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedFamilies,
                          ::testing::Values("phi3", "qwen3_moe", "mixtral", "llama4_scout",
                                            "llama4_conditional", "gemma3", "olmo2", "qwen2"),
                          [](const auto& row) { return std::string(row.param); });
-
-// Llama 4's experts one by one are those of the stacks, which its goldens judge.
-TEST(QuantizedFolders, ExpertsOneByOneAreTheStacks) {
-  const std::string golden = golden_folder("llama4_scout");
-  const auto checkpoint = formats::HfCheckpoint::open(golden).value();
-  std::vector<Tensor> tensors;
-  size_t stacks = 0;
-  for (const formats::TensorInfo& info : checkpoint->tensors()) {
-    const Tensor tensor = checkpoint->tensor(info);
-    if (!is_expert_stack(info)) {
-      tensors.push_back(tensor);
-      continue;
-    }
-    ++stacks;
-    for (Tensor& expert : split_stack(tensor)) tensors.push_back(std::move(expert));
-  }
-  ASSERT_GT(stacks, 0u);
-  const std::string folder = testing::temp_path("one_by_one");
-  write_folder(folder, checkpoint->metadata().at("config"), tensors);
-  for (const char* backend : {"ref", "cpu"}) {
-    EXPECT_EQ(logits_of(folder, backend), logits_of(golden, backend)) << backend;
-  }
-  std::filesystem::remove_all(folder);
-}
-
-// Stacks of codes have no form that is the same everywhere: they are refused by name.
-TEST(QuantizedFolders, StacksOfCodesAreRefused) {
-  const auto checkpoint = formats::HfCheckpoint::open(golden_folder("llama4_scout")).value();
-  std::vector<Tensor> tensors;
-  for (const formats::TensorInfo& info : checkpoint->tensors()) {
-    const Tensor tensor = checkpoint->tensor(info);
-    tensors.push_back(is_expert_stack(info)
-                          ? owned(info.name, DType::kF8E4M3, info.shape,
-                                  std::vector<uint8_t>(static_cast<size_t>(tensor.count())))
-                          : tensor);
-  }
-  const std::string folder = testing::temp_path("stacks");
-  write_folder(folder, checkpoint->metadata().at("config"), tensors);
-  const auto model = Model::load(folder, {});
-  std::filesystem::remove_all(folder);
-  ASSERT_FALSE(model.ok());
-  EXPECT_NE(model.status().message().find("experts.gate_up_proj' is a stack of float8_e4m3fn"),
-            std::string::npos)
-      << model.status().message();
-}
 
 // The decoded weights alone, to float32's accuracy: without rounded inputs nothing moves by tenths.
 TEST(QuantizedFolders, LogitsWithoutRoundedInputs) {
@@ -264,12 +133,8 @@ TEST(QuantizedFolders, CodesThatAreNoNumberAreFound) {
   }
 }
 
-constexpr const char* kQuantized[] = {
-    "llama_awq",       "llama_ct_int4",     "llama_gptq",      "llama_gptq_act_order",
-    "llama_fp8_block", "llama_fp8_channel", "llama_fp8_tensor"};
-
 TEST(QuantizedFolders, MemoryIsMeasuredAsItIsLoaded) {
-  for (const char* name : kQuantized) {
+  for (const std::string& name : testing::golden_names(true)) {
     SCOPED_TRACE(name);
     const std::string folder = golden_folder(name);
     const auto model = Model::load(folder, {});

@@ -1,6 +1,7 @@
 // Products of the CUDA backend and what stands around them, against `ref`: few tokens and many,
 // shapes that cuBLASLt takes and others, every weight type.
 #include "backends/cuda/few_tokens.h"
+#include "backends/cuda/few_tokens_streamed.h"
 #include "ops/decode_row.h"
 #include "tests/gpu/ops_harness.h"
 #include "tests/tolerance.h"
@@ -14,13 +15,17 @@ using octavo::testing::relative_error;
 struct Shape {
   int64_t tokens, out, in;
 };
-// Both kernels and cuBLASLt; rows that are no multiples of 8; a row for more than one round.
-constexpr Shape kShapes[] = {{1, 64, 64},    {1, 1027, 4096}, {2, 33, 40},   {3, 512, 2056},
-                             {4, 96, 8},     {5, 256, 512},   {7, 40, 1048}, {17, 101, 64},
-                             {33, 1024, 96}, {3, 17, 37},     {9, 8, 13},    {130, 64, 4096}};
+// All kernels and cuBLASLt; rows that are no multiples of 8 or 16; a last step of 8 columns; inputs
+// that only a cluster can hold.
+constexpr Shape kShapes[] = {{1, 64, 64},    {1, 1027, 4096}, {2, 33, 40},     {3, 512, 2056},
+                             {4, 96, 8},     {5, 256, 512},   {7, 40, 1048},   {17, 101, 64},
+                             {33, 1024, 96}, {3, 17, 37},     {9, 8, 13},      {130, 64, 4096},
+                             {8, 24, 14336}, {16, 33, 14336}, {32, 18, 14344}, {15, 75, 520},
+                             {14, 16, 3080}, {64, 48, 512},   {16, 1, 8200},   {12, 7, 24}};
 
 class LinearOps : public OpsTest {
  protected:
+  cudaStream_t stream() const { return static_cast<CudaDevice*>(backend_.device)->stream(); }
   PaddedMat random(int64_t rows, int64_t cols, DType dtype, int64_t padding = 8) {
     return rounded(PaddedMat::random(rng_, rows, cols, padding), dtype);
   }
@@ -74,29 +79,113 @@ TEST_F(LinearOps, LinearAndResidual) {
   }
 }
 
-// The same bits for a row, whatever the number of tokens, as long as our own kernel takes them.
+// The same bits for a row, whatever the number of tokens, within the numbers that few_tokens.h
+// takes together.
 TEST_F(LinearOps, FewTokensAreTheSameBitsAlone) {
-  const ops::Weight w = testing::random_weight(rng_, DType::kBF16, 75, 1064);
-  const ops::Weight device_w = packed(w);
-  const DeviceMat x(random(11, 1064, DType::kBF16), DType::kBF16);
-  const auto multiply = [&](int64_t first, int64_t rows) {
-    const DeviceMat out(PaddedMat(rows, 75), DType::kF32);
-    run([&] {
-      multiply_few_tokens({.out = {out}, .w = {&device_w}, .x = x.mat().row_range(first, rows)},
-                          static_cast<CudaDevice*>(backend_.device)->stream());
-    });
-    return out.download();
+  using Range = std::pair<int64_t, int64_t>;
+  const auto expect_same = [&](int64_t in, bool portable, const std::vector<Range>& ranges) {
+    const ops::Weight w = testing::random_weight(rng_, DType::kBF16, 75, in);
+    const ops::Weight device_w = packed(w);
+    const DeviceMat x(random(kStreamedTokens, in, DType::kBF16), DType::kBF16);
+    const auto multiply = [&](int64_t first, int64_t rows) {
+      const DeviceMat out(PaddedMat(rows, 75), DType::kF32);
+      run([&] {
+        multiply_few_tokens({.out = {out},
+                             .w = {&device_w},
+                             .x = x.mat().row_range(first, rows),
+                             .portable = portable},
+                            stream());
+      });
+      return out.download();
+    };
+    for (const auto& [least, most] : ranges) {
+      const PaddedMat all = multiply(0, most);
+      for (int64_t rows = least; rows <= most; ++rows) {
+        for (const int64_t first : {int64_t{0}, (most - rows) / 2, most - rows}) {
+          EXPECT_TRUE(testing::same_bits(multiply(first, rows), all, first))
+              << first << " + " << rows << " of " << most << " x " << in << ", " << portable;
+        }
+      }
+    }
   };
-  const PaddedMat all = multiply(0, 11);
-  for (const int64_t first : {0, 1, 6, 10}) {
-    for (int64_t rows = 1; first + rows <= 11; ++rows) {
-      EXPECT_TRUE(testing::same_bits(multiply(first, rows), all, first)) << first << " + " << rows;
+  for (const int64_t in : {1064, 8200}) {
+    expect_same(in, false, {{1, 8}, {9, 16}});
+    expect_same(in, true, {{1, 11}});
+  }
+}
+
+// Many tiles for each cluster, three matrices, added to what is there.
+TEST_F(LinearOps, SeveralMatricesInOneLaunch) {
+  for (const auto& [tokens, portable] : {std::pair<int64_t, bool>{1, false},
+                                         {8, false},
+                                         {13, false},
+                                         {16, false},
+                                         {21, false},
+                                         {1, true},
+                                         {6, true}}) {
+    const int64_t in = 4616, rows[kMaxMatrices] = {3011, 5, 640};
+    const PaddedMat x = random(tokens, in, DType::kBF16);
+    const DeviceMat device_x(x, DType::kBF16);
+    std::vector<ops::Weight> weights, device;
+    std::vector<PaddedMat> expected;
+    std::vector<DeviceMat> actual;
+    for (const int64_t out : rows) {
+      weights.push_back(testing::random_weight(rng_, DType::kBF16, out, in));
+      device.push_back(packed(weights.back()));
+      expected.push_back(random(tokens, out, DType::kF32));
+      actual.emplace_back(expected.back(), DType::kF32);
+    }
+    FewTokensArgs args = {.x = device_x, .accumulate = true, .portable = portable};
+    for (size_t i = 0; i < kMaxMatrices; ++i) {
+      args.w[i] = &device[i];
+      args.out[i] = actual[i];
+      PaddedMat product(tokens, rows[i]);
+      ref::linear(host_, {product, x, &weights[i]});
+      ref::add(host_, {expected[i], product});
+    }
+    run([&] { multiply_few_tokens(args, stream()); });
+    for (size_t i = 0; i < kMaxMatrices; ++i) {
+      SCOPED_TRACE(::testing::Message() << tokens << " tokens, matrix " << i << ", " << portable);
+      expect_near(actual[i], expected[i], testing::kGpuProduct);
+    }
+  }
+}
+
+TEST_F(LinearOps, GateAndUpInOneLaunch) {
+  const int64_t in = 1544, inter = 1003;
+  const ops::Weight gate_proj = testing::random_weight(rng_, DType::kBF16, inter, in);
+  const ops::Weight up_proj = testing::random_weight(rng_, DType::kBF16, inter, in);
+  const ops::Weight device_gate = packed(gate_proj), device_up = packed(up_proj);
+  const PaddedMat bias = random(1, inter, DType::kF32);
+  const DeviceMat device_bias(bias, DType::kF32);
+  for (const int64_t tokens : {1, 2, 4, 8, 11, 16}) {
+    const PaddedMat x = random(tokens, in, DType::kBF16);
+    const DeviceMat device_x(x, DType::kBF16);
+    PaddedMat gate(tokens, inter), up(tokens, inter);
+    ref::linear(host_, {gate, x, &gate_proj});
+    ref::linear(host_, {up, x, &up_proj, bias.mat().row<float>(0)});
+    ref::activation_mul(host_, {gate, gate, up, ops::Activation::kSilu});
+    for (const bool portable : {false, true}) {
+      const DeviceMat out(PaddedMat(tokens, inter, 8), DType::kBF16);
+      run([&] {
+        multiply_few_tokens({.out = {out},
+                             .w = {&device_gate, &device_up},
+                             .bias = {nullptr, static_cast<const float*>(device_bias.mat().data)},
+                             .x = device_x,
+                             .gated = true,
+                             .portable = portable},
+                            stream());
+      });
+      SCOPED_TRACE(::testing::Message() << tokens << " tokens, " << portable);
+      const PaddedMat got = out.download();
+      EXPECT_LE(relative_error(got, gate), testing::kGpuComposite);
+      EXPECT_TRUE(got.padding_is_untouched());
     }
   }
 }
 
 TEST_F(LinearOps, GatedMlp) {
-  for (const int64_t tokens : {1, 3, 4, 9}) {
+  for (const int64_t tokens : {1, 3, 4, 9, 16, 17}) {
     for (const auto activation : {ops::Activation::kSilu, ops::Activation::kGeluTanh}) {
       for (const bool post_norm : {false, true}) {
         const int64_t hidden = 72, inter = 104;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# sanitize.sh GPU_TESTS: small cases of every attention kernel under compute-sanitizer, on a machine
-# with a GPU; takes two minutes. Neither tool may find anything. racecheck looks at the kernels
-# without mbarriers only: it does not follow their waits by parity, and reports what warps hand over
-# by them.
+# sanitize.sh GPU_TESTS: small cases of attention's kernels and of products of few tokens under
+# compute-sanitizer, on a machine with a GPU; takes two minutes. Neither tool may find anything.
+# racecheck looks at the kernels without mbarriers only: it does not follow their waits by parity,
+# and reports what warps hand over by them.
 set -euo pipefail
 tests=${1:?the gpu test program}
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -11,6 +11,7 @@ prefill='*AttentionPrefill.Small*:*AttentionPrefill.CrossLengths*:*AttentionPref
 prefill+=':*AttentionPrefill.SinksAndSoftcap*:*AttentionPrefill.Fp8*'
 decode='*DecodeAttentionTest.EmptyAndCrossedLengths*:*DecodeAttentionTest.Groups*'
 decode+=':*DecodeFormatsTest.TreeMasks*:*DecodeFormatsTest.Fp8*'
+products='LinearOps.LinearAndResidual:LinearOps.FewTokensAreTheSameBitsAlone'
 kv='FlashAttn*:KvBlocksTest*:*KvWriteTest.PaddingIsLeftAlone*'
 
 run() {
@@ -20,5 +21,6 @@ run() {
 run memcheck "$prefill"
 run memcheck "$decode"
 run memcheck "$kv"
+run memcheck "$products"
 run racecheck '*AttentionPrefill.Small/Portable:KvBlocksTest*'
 echo "sanitize: ok"

@@ -2,6 +2,8 @@
 // instruction set and weight type, in rows and packed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "backends/cpu/device_cpu.h"
@@ -90,8 +92,11 @@ class Fused : public ::testing::TestWithParam<Case> {
   }
 
   bool fuses(std::initializer_list<DType> dtypes) const {
-    return std::all_of(dtypes.begin(), dtypes.end(),
-                       [](DType dtype) { return dtype_traits(dtype).quantized; });
+    constexpr std::array kAsFloats = {DType::kNVFP4, DType::kQ1_0, DType::kQ2_0};
+    return std::all_of(dtypes.begin(), dtypes.end(), [&](DType dtype) {
+      return dtype_traits(dtype).quantized &&
+             std::find(kAsFloats.begin(), kAsFloats.end(), dtype) == kAsFloats.end();
+    });
   }
 
   ops::Ops fused_, plain_;

@@ -8,7 +8,6 @@
 #include "kernel_test_util.h"
 #include "ops/decode_row.h"
 #include "tensor/float16.h"
-#include "tensor/float8.h"
 #include "tolerance.h"
 
 namespace octavo::testing {
@@ -92,6 +91,10 @@ class LinearKernel : public ::testing::TestWithParam<Case> {
         return {1, 7, 33, 64, 255, 577, 1100};
       case 32:
         return {32, 64, 576, 1536};
+      case 64:
+        return {64, 192, 576, 1536};
+      case 128:
+        return {128, 384, 1152, 1536};
       default:
         return {256, 512, 1280, 1792};
     }
@@ -165,10 +168,13 @@ TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
 
 // The same as with weights that were multiplied before.
 TEST_P(LinearKernel, ScalesMultiplyRunsOfARow) {
-  if (GetParam().dtype != DType::kF8E4M3) GTEST_SKIP() << "has no scales";
+  if (GetParam().dtype != DType::kF8E4M3 && GetParam().dtype != DType::kNVFP4) {
+    GTEST_SKIP() << "has no scales";
+  }
   Rng rng(6);
   constexpr int64_t kOutputs = 37;
-  for (const int64_t cols : {1, 33, 300, 577}) {
+  for (int64_t cols : {1, 33, 300, 577}) {
+    cols = whole_blocks(cols);
     for (const int64_t block : {int64_t{1}, int64_t{7}, int64_t{32}, int64_t{128}, cols}) {
       if (block > cols) continue;
       ops::Weight w = random_weight(rng, GetParam().dtype, kOutputs, cols);
@@ -178,9 +184,9 @@ TEST_P(LinearKernel, ScalesMultiplyRunsOfARow) {
       w.scales = scales.data();
       std::vector<float> values(kOutputs * cols);
       for (int64_t n = 0; n < kOutputs; ++n) {
+        ops::decode_row_fn(w.dtype)(w.row(n), &values[n * cols], cols);
         for (int64_t k = 0; k < cols; ++k) {
-          values[n * cols + k] = e4m3_to_float(static_cast<uint8_t>(w.row(n)[k])) *
-                                 scales[n * w.scales_per_row() + k / block];
+          values[n * cols + k] *= scales[n * w.scales_per_row() + k / block];
         }
       }
       ops::Weight multiplied = w;

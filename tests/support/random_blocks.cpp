@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 
 namespace octavo::testing {
 namespace {
@@ -38,6 +39,8 @@ constexpr BlockScales kBlockScales[] = {
     {DType::kIQ1_S, 0, 15},
     {DType::kTQ2_0, 64, 1},
     {DType::kTQ1_0, 52, 1},
+    {DType::kQ1_0, 0, 1},
+    {DType::kQ2_0, 0, 2},
 };
 
 void set_half(std::byte* dst, float value) {
@@ -62,6 +65,11 @@ void fill_random_block(Rng& rng, DType dtype, float magnitude, std::byte* dst) {
   if (dtype == DType::kMXFP4) {
     const int exponent = 120 + std::ilogb(magnitude) + static_cast<int>(rng.next_u64() % 8);
     dst[0] = static_cast<std::byte>(exponent);
+  } else if (dtype == DType::kNVFP4) {
+    for (int i = 0; i < 4; ++i) {  // twice the scale of levels up to 12
+      const float doubled = magnitude * std::abs(random_normal(rng)) * 4 / 12;
+      dst[i] = static_cast<std::byte>(float_to_e4m3(doubled));
+    }
   } else if (dtype == DType::kIQ1_M) {  // the upper nibbles of four words
     const uint16_t half = float_to_fp16(magnitude * random_normal(rng) / 8);
     for (int i = 0; i < 4; ++i) {

@@ -31,7 +31,8 @@ void round_row(float* row, int64_t cols, const ops::InputForm& form) {
     case ops::InputRounding::kDynamicE4M3:
       for (int64_t begin = 0; begin < cols; begin += form.group) {
         const int64_t count = std::min(form.group, cols - begin);
-        const float scale = largest_magnitude(row + begin, count) / kE4M3Max;
+        float scale = largest_magnitude(row + begin, count) / kE4M3Max;
+        if (form.scale > 0) scale = std::min(scale, form.scale);
         round_values(row + begin, count, scale == 0 ? 1 : scale);
       }
   }

@@ -94,6 +94,7 @@ void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   for_rows(ctx, a.out.rows, a.out.cols, [&](int64_t t) {
     float* out = a.out.row<float>(t);
     decode_table_row(*a.table, a.token_ids[t], decode, out);
+    ops::scale_values(*a.table, a.token_ids[t], 0, a.table->cols, out);
     for (int64_t i = 0; a.scale != 1 && i < a.out.cols; ++i) out[i] *= a.scale;
   });
 }

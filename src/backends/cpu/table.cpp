@@ -73,18 +73,19 @@ void cap(ExecContext& ctx, const SoftcapArgs& a) {
 constexpr DTypeSet dtype_range(DType first, DType last) {
   return (dtype_bit(last) << 1) - dtype_bit(first);
 }
-constexpr DTypeSet kQuantized = dtype_range(DType::kQ4_0, DType::kTQ1_0);
-constexpr DTypeSet kAnyWeight = kQuantized | dtype_bit(DType::kF32) | dtype_bit(DType::kF16) |
-                                dtype_bit(DType::kBF16) | dtype_bit(DType::kF8E4M3);
+constexpr DTypeSet kInteger = dtype_range(DType::kQ4_0, DType::kTQ1_0);
+constexpr DTypeSet kAnyWeight = dtype_range(DType::kQ4_0, DType::kQ2_0) | dtype_bit(DType::kF32) |
+                                dtype_bit(DType::kF16) | dtype_bit(DType::kBF16) |
+                                dtype_bit(DType::kF8E4M3);
 
 constexpr Arithmetic kFloat32 = Arithmetic::kFloat32;
 constexpr Arithmetic kBFloat16 = Arithmetic::kBFloat16;
 constexpr Arithmetic kInt8 = Arithmetic::kInt8;
 
 const Kernel kTable[] = {
-    {"linear", kQuantized, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
-    {"linear", kQuantized, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>, 8},
-    {"linear", kQuantized, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>,
+    {"linear", kInteger, kInt8, Isa::kGeneric, true, "int8_generic", int8<kInt8Generic>},
+    {"linear", kInteger, kInt8, Isa::kAvx2, true, "int8_avx2", int8<kInt8Avx2>, 8},
+    {"linear", kInteger, kInt8, Isa::kAvx512Vnni, true, "int8_avx512_vnni", int8<kInt8Avx512Vnni>,
      16},
     {"linear", kAnyWeight, kFloat32, Isa::kGeneric, true, "float_generic", float32<kFloatGeneric>},
     {"linear", kAnyWeight, kFloat32, Isa::kAvx2, true, "float_avx2", float32<kFloatAvx2>, 8},

@@ -1,8 +1,9 @@
 // Products of a matrix with few rows of activations, bound by reading the matrix: up to three
 // matrices with the same input in one launch. Also what multiplies shapes that cuBLASLt refuses.
 //
-// The result for a row does not depend on the other rows: each sum over in_features is made in one
-// order.
+// The result for a row does not depend on the other rows, but the order of the sum over in_features
+// may on how many there are: it is one on GPUs other than Hopper; on Hopper one for 1 to 8 rows,
+// one for 9 to 16, and one for what is more or cannot be streamed (few_tokens_streamed.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +14,8 @@
 
 namespace octavo::backends::cuda {
 
-// Up to so many rows this is faster than cuBLASLt. More are taken so many at a time.
+// Up to so many rows this is faster than cuBLASLt on every GPU, and so many are taken at a time
+// where they are not streamed.
 inline constexpr int64_t kFewTokens = 4;
 
 inline constexpr int kMaxMatrices = 3;
@@ -29,7 +31,11 @@ struct FewTokensArgs {
   // out[0] = activation(x · w[0]ᵀ) * (x · w[1]ᵀ), both of one shape; there are no other outputs.
   bool gated = false;
   ops::Activation activation = ops::Activation::kSilu;
+  bool portable = false;  // by the kernel of every GPU, also where another is faster
 };
+
+// Whether this is faster than cuBLASLt. x may have another dtype still.
+bool takes_few_tokens(const FewTokensArgs& args);
 
 void multiply_few_tokens(const FewTokensArgs& args, cudaStream_t stream);
 

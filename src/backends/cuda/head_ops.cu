@@ -86,6 +86,7 @@ __global__ void __launch_bounds__(kThreads)
         largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
       }
       scale = largest == 0.0f ? 1.0f : largest / kLargestE4M3;
+      if (form.scale > 0.0f) scale = fminf(scale, form.scale);
     }
     for (int64_t i = begin + lane; i < end; i += 32) {
       float value = value_at(i);

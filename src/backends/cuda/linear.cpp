@@ -21,10 +21,6 @@ ops::Mat in_bfloat16(ops::ExecContext& ctx, const ops::Mat& x) {
   return converted;
 }
 
-bool takes_few_tokens(const ops::Mat& x) {
-  return x.rows <= kFewTokens;
-}
-
 void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) {
   if (a.x.rows == 0) return;
   const ops::Mat x = in_bfloat16(ctx, a.x);
@@ -34,7 +30,7 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   few.bias[0] = a.bias;
   few.x = x;
   few.accumulate = accumulate;
-  if (takes_few_tokens(x)) return multiply_few_tokens(few, stream_of(ctx));
+  if (takes_few_tokens(few)) return multiply_few_tokens(few, stream_of(ctx));
   MatmulArgs args;
   args.out = a.out.data;
   args.out_dtype = a.out.dtype;
@@ -77,12 +73,13 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
     ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
     in = a.normed;
   }
-  if (takes_few_tokens(in) && as_they_are({a.q_proj, a.k_proj, a.v_proj})) {
-    return multiply_few_tokens({.out = {a.q, a.k, a.v},
-                                .w = {a.q_proj, a.k_proj, a.v_proj},
-                                .bias = {a.q_bias, a.k_bias, a.v_bias},
-                                .x = in_bfloat16(ctx, in)},
-                               stream_of(ctx));
+  FewTokensArgs few = {.out = {a.q, a.k, a.v},
+                       .w = {a.q_proj, a.k_proj, a.v_proj},
+                       .bias = {a.q_bias, a.k_bias, a.v_bias},
+                       .x = in};
+  if (takes_few_tokens(few) && as_they_are({a.q_proj, a.k_proj, a.v_proj})) {
+    few.x = in_bfloat16(ctx, in);
+    return multiply_few_tokens(few, stream_of(ctx));
   }
   ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
   ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias});
@@ -97,21 +94,19 @@ void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::Line
 }
 
 void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
-  if (!takes_few_tokens(a.x) || !as_they_are({a.gate_proj, a.up_proj})) {
-    return ops::norm_gated_mlp(ops, ctx, a);
-  }
-  ops::Mat in = a.x;
-  if (a.norm_weight != nullptr) {
-    ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-    in = a.normed;
-  }
-  multiply_few_tokens({.out = {a.gate},
+  const ops::Mat in = a.norm_weight != nullptr ? a.normed : a.x;
+  FewTokensArgs few = {.out = {a.gate},
                        .w = {a.gate_proj, a.up_proj},
                        .bias = {a.gate_bias, a.up_bias},
-                       .x = in_bfloat16(ctx, in),
+                       .x = in,
                        .gated = true,
-                       .activation = a.activation},
-                      stream_of(ctx));
+                       .activation = a.activation};
+  if (!takes_few_tokens(few) || !as_they_are({a.gate_proj, a.up_proj})) {
+    return ops::norm_gated_mlp(ops, ctx, a);
+  }
+  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  few.x = in_bfloat16(ctx, in);
+  multiply_few_tokens(few, stream_of(ctx));
   ops.linear_residual(ops, ctx,
                       {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
 }

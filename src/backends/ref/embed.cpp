@@ -8,6 +8,7 @@ void embed(ops::ExecContext&, const ops::EmbedArgs& a) {
   for (int64_t t = 0; t < a.out.rows; ++t) {
     float* out = a.out.row<float>(t);
     decode(a.table->row(a.token_ids[t]), out, a.table->cols);
+    ops::scale_values(*a.table, a.token_ids[t], 0, a.table->cols, out);
     for (int64_t i = 0; i < a.out.cols; ++i) out[i] *= a.scale;
   }
 }

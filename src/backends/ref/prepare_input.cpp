@@ -24,6 +24,7 @@ void prepare_input(ops::ExecContext&, const ops::PrepareInputArgs& a) {
         float largest = 0;
         for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(out[i]));
         scale = largest / kE4M3Max;
+        if (form.scale > 0) scale = std::min(scale, form.scale);
         if (scale == 0) scale = 1;
       }
       for (int64_t i = begin; i < end; ++i) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes all_types.gguf, a file with a metadata value and a tensor of every type, and
-all_types.json, what it holds. Both come from the Python package `gguf` (pip install gguf), which
+all_types.json, what it holds. Both come from the Python package `gguf` (of llama.cpp, with Q2_0), which
 shares no code with octavo; the JSON is what that package's reader sees in the file."""
 
 import json
@@ -73,6 +73,9 @@ TENSORS = [
     ("tq2_0", TensorType.TQ2_0, [1, 256]),
     ("tq1_0", TensorType.TQ1_0, [1, 256]),
     ("mxfp4", TensorType.MXFP4, [2, 64]),
+    ("nvfp4", TensorType.NVFP4, [2, 64]),
+    ("q1_0", TensorType.Q1_0, [1, 128]),
+    ("q2_0", TensorType.Q2_0, [3, 64]),
 ]
 
 

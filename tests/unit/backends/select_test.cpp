@@ -36,7 +36,7 @@ TEST(Select, TheForcedSetIsWhatRuns) {
     EXPECT_EQ(backend->kernels, cpu::isa_name(set));
     // Every pointer is that of a row which the set includes, and of the widest such row.
     const std::vector<ChosenKernel> kernels = chosen_kernels(backend->ops);
-    EXPECT_EQ(kernels.size(), 16u + 26u);  // ops and composites, and weight types of linear
+    EXPECT_EQ(kernels.size(), 16u + 29u);  // ops and composites, and weight types of linear
     for (const ChosenKernel& c : kernels) {
       EXPECT_LE(c.kernel->isa, set) << c.what;
       for (const cpu::Kernel& row : cpu::kernel_table()) {
@@ -45,6 +45,17 @@ TEST(Select, TheForcedSetIsWhatRuns) {
         EXPECT_FALSE(rival && row.isa > c.kernel->isa) << c.what << ": " << row.name;
       }
     }
+  }
+}
+
+// Where integers are asked for, or nothing, types that no integer kernel reads are floats.
+TEST(Select, TypesWithoutIntegerKernels) {
+  for (const Arithmetic arithmetic : {Arithmetic::kAuto, Arithmetic::kInt8}) {
+    const Result<Backend> backend = open_cpu(arithmetic, "");
+    for (const char* type : {"nvfp4", "q1_0", "q2_0"}) {
+      EXPECT_NE(chosen(*backend, std::string("linear ") + type + " float32"), nullptr) << type;
+    }
+    EXPECT_NE(chosen(*backend, "linear tq1_0 int8"), nullptr);
   }
 }
 

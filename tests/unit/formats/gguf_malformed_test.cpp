@@ -258,6 +258,9 @@ TEST(GgufMalformed, TensorNamesAndShapes) {
       {"row of a K block and a half", with_dims({384}, 14), kData, {"tensor 'w'", "Q6_K"}},
       {"row of a part of an IQ block", with_dims({255}, 21), kData, {"tensor 'w'", "IQ3_S"}},
       {"row of a part of an MXFP4 block", with_dims({48}, 39), kData, {"tensor 'w'", "MXFP4"}},
+      {"row of half an NVFP4 block", with_dims({96}, 40), kData, {"tensor 'w'", "NVFP4", "64"}},
+      {"row of half a Q1_0 block", with_dims({64, 2}, 41), kData, {"tensor 'w'", "Q1_0", "128"}},
+      {"row of half a Q2_0 block", with_dims({32, 2}, 42), kData, {"tensor 'w'", "Q2_0", "64"}},
       {"product of K blocks overflows", with_dims({kHuge, 4}, 12), kData, {"overflows"}},
   });
 }
@@ -271,12 +274,10 @@ TEST(GgufMalformed, TooManyTensors) {
 
 TEST(GgufMalformed, TensorTypes) {
   check({
-      {"NVFP4", with_type(40), kUnsup, {"tensor 'blk.0.w'", "NVFP4", "not supported yet"}},
-      {"Q1_0", with_type(41), kUnsup, {"tensor 'blk.0.w'", "Q1_0", "not supported yet"}},
-      {"Q2_0", with_type(42), kUnsup, {"tensor 'blk.0.w'", "Q2_0", "not supported yet"}},
       {"Q8_K", with_type(15), kUnsup, {"tensor 'blk.0.w'", "Q8_K", "activations"}},
       {"Q4_2", with_type(4), kUnsup, {"tensor 'blk.0.w'", "Q4_2", "removed"}},
       {"Q4_0_4_4", with_type(31), kUnsup, {"tensor 'blk.0.w'", "Q4_0_4_4", "removed"}},
+      {"the first unknown", with_type(43), kUnsup, {"tensor 'blk.0.w'", "type 43 is not known"}},
       {"unknown", with_type(97), kUnsup, {"tensor 'blk.0.w'", "type 97 is not known"}},
       {"wild", with_type(UINT32_MAX), kUnsup, {"tensor 'blk.0.w'", "4294967295"}},
   });

@@ -1,4 +1,5 @@
-// Every quantised type against the values that the Python package `gguf` decodes: the same bits.
+// Every quantised type against the values that the Python package `gguf` or llama.cpp decodes: the
+// same bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +31,8 @@ constexpr Type kTypes[] = {
     {18, DType::kIQ3_XXS, 256, 98}, {19, DType::kIQ1_S, 256, 50},   {20, DType::kIQ4_NL, 32, 18},
     {21, DType::kIQ3_S, 256, 110},  {22, DType::kIQ2_S, 256, 82},   {23, DType::kIQ4_XS, 256, 136},
     {29, DType::kIQ1_M, 256, 56},   {34, DType::kTQ1_0, 256, 54},   {35, DType::kTQ2_0, 256, 66},
-    {39, DType::kMXFP4, 32, 17},
+    {39, DType::kMXFP4, 32, 17},    {40, DType::kNVFP4, 64, 36},    {41, DType::kQ1_0, 128, 18},
+    {42, DType::kQ2_0, 64, 18},
 };
 
 const Type* find_type(uint32_t id) {
@@ -40,7 +42,7 @@ const Type* find_type(uint32_t id) {
   return nullptr;
 }
 
-TEST(BlockGolden, EveryTypeDecodesToThePythonPackagesBits) {
+TEST(BlockGolden, EveryTypeDecodesToTheReferencesBits) {
   std::ifstream file(OCTAVO_TEST_DATA "/blocks/blocks.bin", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::set<DType> seen;

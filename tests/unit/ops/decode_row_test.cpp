@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/blocks.h"
+#include "tensor/float8.h"
 
 namespace octavo::ops {
 namespace {
@@ -86,6 +87,24 @@ TEST(DecodeRow, MXFP4) {
   }
   block.e = 255;
   for (const float value : decode(DType::kMXFP4, block)) EXPECT_TRUE(std::isnan(value));
+}
+
+// Scales are E4M3 without a sign; what would be NaN is zero.
+TEST(DecodeRow, NVFP4) {
+  constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (int code = 0; code < 128; ++code) {
+    BlockNVFP4 block = {};
+    block.d[2] = static_cast<uint8_t>(code);
+    for (int j = 0; j < 8; ++j) block.qs[16 + j] = static_cast<uint8_t>(j | (15 - j) << 4);
+    const float scale = code == 127 ? 0 : e4m3_to_float(static_cast<uint8_t>(code));
+    std::vector<float> values(64);
+    decode_row_fn(DType::kNVFP4)(reinterpret_cast<const std::byte*>(&block), values.data(), 64);
+    for (int j = 0; j < 64; ++j) {
+      const int i = j - 32;
+      const float number = i < 0 || i >= 16 ? 0 : i < 8 ? kNumbers[i] : -kNumbers[15 - i];
+      EXPECT_EQ(values[j], number * scale) << code << ": " << j;
+    }
+  }
 }
 
 TEST(DecodeRow, PlainTypes) {

@@ -1,6 +1,5 @@
 // GGUF vocabularies that spell text, not bytes: the same as tokenizer.json files of Hugging Face,
 // and the ids that it gives.
-#include "base/rng.h"
 #include "hf_test_util.h"
 #include "tokenizer/detokenizer.h"
 
@@ -168,14 +167,7 @@ TEST(GgufSpelled, SurvivesRandomMetadata) {
     size_t loaded = 0;
     for (int round = 0; round < 2000; ++round) {
       JsonObject metadata = base;
-      auto field = metadata.begin() + static_cast<ptrdiff_t>(rng.next_u64() % metadata.size());
-      const Json& value = values[rng.next_u64() % std::size(values)];
-      JsonArray* elements = field->value().if_array();
-      if (elements != nullptr && rng.next_u64() % 8 != 0) {
-        (*elements)[rng.next_u64() % elements->size()] = value;
-      } else {
-        field->value() = value;
-      }
+      damage_field(rng, metadata, values);
       const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
       if (!tokenizer.ok()) continue;
       ++loaded;

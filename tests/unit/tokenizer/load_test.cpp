@@ -2,7 +2,6 @@
 // special tokens, spans and the texts around them behave.
 #include "tokenizer/load.h"
 
-#include "base/rng.h"
 #include "test_data.h"
 
 namespace octavo::tokenizer {
@@ -284,16 +283,7 @@ TEST(Load, SurvivesRandomMetadata) {
   size_t loaded = 0;
   for (int round = 0; round < 4000; ++round) {
     JsonObject metadata = small_metadata();
-    for (int change = 0; change < 2; ++change) {
-      auto field = metadata.begin() + static_cast<ptrdiff_t>(rng.next_u64() % metadata.size());
-      const Json& value = values[rng.next_u64() % std::size(values)];
-      JsonArray* elements = field->value().if_array();
-      if (elements != nullptr && !elements->empty() && rng.next_u64() % 4 != 0) {
-        (*elements)[rng.next_u64() % elements->size()] = value;
-      } else {
-        field->value() = value;
-      }
-    }
+    for (int change = 0; change < 2; ++change) damage_field(rng, metadata, values);
     const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
     if (!tokenizer.ok()) continue;
     ++loaded;

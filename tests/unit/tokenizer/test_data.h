@@ -8,10 +8,12 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "base/rng.h"
 #include "formats/checkpoint.h"
 #include "octavo/tokenizer.h"
 #include "tokenizer/load.h"
@@ -80,6 +82,18 @@ inline std::vector<TokenId> encode_or_fail(const Tokenizer& tokenizer, std::stri
   auto ids = tokenizer.encode(text, options);
   EXPECT_TRUE(ids.ok()) << ids.status().message();
   return std::move(ids).value();
+}
+
+// Gives one of `values` to a random field of `metadata` or, of a list, to a random element.
+inline void damage_field(Rng& rng, JsonObject& metadata, std::span<const Json> values) {
+  auto field = metadata.begin() + static_cast<ptrdiff_t>(rng.next_u64() % metadata.size());
+  const Json& value = values[rng.next_u64() % values.size()];
+  JsonArray* elements = field->value().if_array();
+  if (elements != nullptr && !elements->empty() && rng.next_u64() % 4 != 0) {
+    (*elements)[rng.next_u64() % elements->size()] = value;
+  } else {
+    field->value() = value;
+  }
 }
 
 // Whether work(text) on a text of 1 MB of repeated `unit` takes at most 80 times what 64 KB take:

@@ -20,6 +20,16 @@ __device__ inline void bulk_copy(uint32_t shared_to, const void* from, uint32_t 
       : "memory");
 }
 
+// The same of what others read too: it stays in the L2 cache.
+__device__ inline void bulk_copy_shared(uint32_t shared_to, const void* from, uint32_t bytes,
+                                        uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Orders this thread's ordinary writes to shared memory before later copies into it.
 __device__ inline void bulk_copy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

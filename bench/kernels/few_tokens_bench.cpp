@@ -1,0 +1,154 @@
+// Times products of few tokens with the matrices of a Llama 3 8B beside cuBLASLt and beside plain
+// reading of as many bytes. Graphs of at least 20 launches that go round more than 120 MB of
+// weights and may overlap, as in a step of decoding; the median of 50 replays after 10.
+//
+//   few_tokens_bench [TOKENS ...]
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "backends/cuda/few_tokens.h"
+#include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/matmul.h"
+#include "bench/kernels/read_ceiling.h"
+#include "bench/kernels/timing.h"
+#include "tests/gpu/attention_values.h"
+#include "tests/gpu/device_array.h"
+
+namespace octavo::backends::cuda {
+namespace {
+
+constexpr int64_t kColdBytes = 120'000'000;
+constexpr size_t kMinLaunches = 20;
+
+struct Projection {
+  const char* name;
+  int64_t out_features, in_features;
+  bool gated;  // half of the rows are the gate's
+};
+constexpr Projection kProjections[] = {{"o_proj", 4096, 4096, false},
+                                       {"qkv_proj", 6144, 4096, false},
+                                       {"gate_up_proj", 28672, 4096, true},
+                                       {"down_proj", 4096, 14336, false},
+                                       {"lm_head", 128256, 4096, false}};
+
+void check(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  std::exit(1);
+}
+
+// Weights enough that none is left in the L2 cache when its turn comes again.
+class Weights {
+ public:
+  explicit Weights(const Projection& p) : bytes_(2 * p.out_features * p.in_features) {
+    const int64_t count = std::max<int64_t>(2, kColdBytes / bytes_ + 1);
+    for (int64_t i = 0; i < count; ++i) {
+      memory_.emplace_back(static_cast<size_t>(bytes_ / 2));
+      fill_random_bf16(memory_.back().data(), bytes_ / 2, 1 + static_cast<uint64_t>(i));
+    }
+  }
+
+  int64_t bytes() const { return bytes_; }
+  const void* data(size_t i) const { return memory_[i % memory_.size()].data(); }
+
+  // Microseconds of a launch.
+  template <typename Launch>
+  double time(const Launch& launch) const {
+    const size_t launches = std::max(kMinLaunches, memory_.size());
+    return time_graph([&](cudaStream_t stream) {
+             for (size_t i = 0; i < launches; ++i) launch(data(i), stream);
+           }) /
+           static_cast<double>(launches);
+  }
+
+ private:
+  int64_t bytes_;
+  std::vector<DeviceArray<uint16_t>> memory_;
+};
+
+ops::Weight make_weight(const void* data, int64_t rows, int64_t cols) {
+  ops::Weight w;
+  w.dtype = DType::kBF16;
+  w.rows = rows;
+  w.cols = cols;
+  w.data = static_cast<const std::byte*>(data);
+  return w;
+}
+
+void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t num_tokens,
+           double read_us) {
+  DeviceArray<uint16_t> x(static_cast<size_t>(num_tokens * p.in_features));
+  fill_random_bf16(x.data(), num_tokens * p.in_features, 99);
+  const DeviceArray<uint16_t> out(static_cast<size_t>(num_tokens * p.out_features));
+  const int64_t rows = p.gated ? p.out_features / 2 : p.out_features;
+  FewTokensArgs few;
+  few.x = ops::Mat(x.data(), DType::kBF16, num_tokens, p.in_features);
+  few.out[0] = ops::Mat(out.data(), DType::kBF16, num_tokens, rows);
+  few.gated = p.gated;
+  const auto multiply = [&](const void* data, cudaStream_t stream) {
+    const ops::Weight first = make_weight(data, rows, p.in_features);
+    const ops::Weight second =
+        make_weight(first.data + rows * p.in_features * 2, rows, p.in_features);
+    few.w[0] = &first;
+    few.w[1] = p.gated ? &second : nullptr;
+    multiply_few_tokens(few, stream);
+  };
+  MatmulArgs args;
+  args.out = out.data();
+  args.x = x.data();
+  args.num_tokens = num_tokens;
+  args.out_features = p.out_features;
+  args.in_features = p.in_features;
+  const auto library = [&](const void* data, cudaStream_t stream) {
+    args.w = data;
+    check(matmul.run(args, stream));
+  };
+  const Stream stream;
+  library(weights.data(0), stream.get());  // measures
+  stream.synchronize();
+  const auto bytes = static_cast<double>(weights.bytes());
+  const double library_us = weights.time(library);
+  std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
+              static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
+  if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
+    const double us = weights.time(multiply);
+    std::printf(", octavo %7.2f us %5.2f TB/s, %3.0f %% of reading, %4.2f x", us, bytes / us * 1e-6,
+                100 * read_us / us, library_us / us);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void run(int argc, char** argv) {
+  std::vector<int64_t> tokens;
+  for (int i = 1; i < argc; ++i) tokens.push_back(std::max(1, std::atoi(argv[i])));
+  if (tokens.empty()) tokens = {1, 2, 4, 8, 16, 32, 64};
+  const auto device = CudaDevice::open(0);
+  check(device.status());
+  const auto matmul = Matmul::create(**device, "");
+  check(matmul.status());
+  for (const Projection& projection : kProjections) {
+    const Weights weights(projection);
+    const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
+      launch_read(data, weights.bytes() / 16384 * 16384, stream, true);
+    });
+    std::printf("%-12s %6.1f MB, reading %5.2f TB/s\n", projection.name,
+                static_cast<double>(weights.bytes()) * 1e-6,
+                static_cast<double>(weights.bytes()) / read_us * 1e-6);
+    for (const int64_t n : tokens) bench(**matmul, projection, weights, n, read_us);
+  }
+}
+
+}  // namespace
+}  // namespace octavo::backends::cuda
+
+int main(int argc, char** argv) {
+  try {
+    octavo::backends::cuda::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,18 @@
+// Products of few tokens on Hopper (sm90/few_tokens_streamed.cu): matrices stream through shared
+// memory at the speed of memory, tensor cores multiply. few_tokens.h chooses.
+#pragma once
+
+#include "backends/cuda/few_tokens.h"
+
+namespace octavo::backends::cuda {
+
+// The most rows of x. Of 32 cuBLASLt is faster (docs/kernels.md).
+inline constexpr int64_t kStreamedTokens = 16;
+
+// Whether the current device can and the call lets it, and the matrices and x lie so that 16 bytes
+// of a row can be read at a time.
+bool streams_few_tokens(const FewTokensArgs& args);
+
+void multiply_few_tokens_streamed(const FewTokensArgs& args, cudaStream_t stream);
+
+}  // namespace octavo::backends::cuda
