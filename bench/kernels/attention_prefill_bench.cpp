@@ -172,9 +172,10 @@ std::vector<Row> make_rows() {
     for (const bool portable : {false, true}) {
       for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
         chunk.kv_dtype = dtype;
-        rows.push_back({format("{}chunk 4 x 512 on 8192 hd128 32/8 block {} {}",
-                               portable ? "portable " : "", block_size, dtype_traits(dtype).name),
-                        chunk, Row::kAttention, portable});
+        rows.push_back(
+            {octavo::format("{}chunk 4 x 512 on 8192 hd128 32/8 block {} {}",
+                            portable ? "portable " : "", block_size, dtype_traits(dtype).name),
+             chunk, Row::kAttention, portable});
       }
     }
     AttentionCase whole = uniform(kTokens, 8192, 32, 8, 128, true);

@@ -71,10 +71,12 @@ std::string join(const std::vector<int>& values) {
 }  // namespace
 
 std::string AttentionCase::describe() const {
-  return format("q {} kv {} heads {}/{} dim {} block {} {} softcap {} window {}:{} chunk {}{}{}",
-                join(q_lens), join(kv_lens), num_heads, num_kv_heads, head_dim, block_size,
-                dtype_traits(kv_dtype).name, softcap, window_left, window_right, chunk,
-                sinks ? " sinks" : "", scales ? " scales" : "") +
+  return format(
+             "q {} kv {} heads {}/{} dim {} block {} {} sharpness {} softcap {} window {}:{} chunk "
+             "{}{}{}",
+             join(q_lens), join(kv_lens), num_heads, num_kv_heads, head_dim, block_size,
+             dtype_traits(kv_dtype).name, sharpness, softcap, window_left, window_right, chunk,
+             sinks ? " sinks" : "", scales ? " scales" : "") +
          (token_scales ? " token scales" : "") + (tree ? " tree" : "");
 }
 
@@ -176,7 +178,7 @@ ReferenceAttentionArgs AttentionInputs::args() const {
   args.block_table = shape_.block_size > 0 ? block_table_.data() : nullptr;
   args.block_table_stride = block_table_stride_;
   args.block_size = shape_.block_size;
-  args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  args.scale = shape_.sharpness / std::sqrt(static_cast<float>(shape_.head_dim));
   args.softcap = shape_.softcap;
   args.window_left = shape_.window_left;
   args.window_right = shape_.window_right;

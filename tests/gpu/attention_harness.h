@@ -21,6 +21,7 @@ struct AttentionCase {
   int head_dim = 128;
   int block_size = 16;  // 0: contiguous keys and values
   DType kv_dtype = DType::kBF16;
+  float sharpness = 1.0f;  // of the softmax: times 1 / sqrt(head_dim)
   float softcap = 0.0f;
   int window_left = -1;
   int window_right = 0;

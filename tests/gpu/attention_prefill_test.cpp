@@ -20,12 +20,33 @@ TEST_P(AttentionPrefill, Small) {
 
 TEST_P(AttentionPrefill, Dense) {
   expect_right(make_case({4096, 4096, 4096, 4096}, {4096, 4096, 4096, 4096}, 32, 8, 128, 0));
+  expect_right(make_case({2500, 900}, {2500, 900}, 8, 4, 64, 0));
 }
 
 TEST_P(AttentionPrefill, FullWithUnequalLengths) {
   for (const int head_dim : {64, 128, 256}) {
     AttentionCase shape = make_case({113, 1023, 1024}, {203, 1024, 1023}, 6, 2, head_dim, 0);
     shape.window_right = -1;
+    expect_right(shape);
+  }
+}
+
+// Scores so far apart that later blocks raise the maxima of many rows, of some, or of one.
+TEST_P(AttentionPrefill, MaximaThatGrow) {
+  for (const int head_dim : {64, 128, 256}) {
+    for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+      for (const float sharpness : {6.0f, 20.0f}) {
+        AttentionCase shape = make_case({700, 130, 1}, {700, 1900, 1300}, 8, 2, head_dim, 16);
+        shape.kv_dtype = dtype;
+        shape.sharpness = sharpness;
+        expect_right(shape);
+        shape.window_left = 300;
+        expect_right(shape);
+      }
+    }
+    AttentionCase shape = make_case({700}, {900}, 4, 1, head_dim, 0);
+    shape.window_right = -1;
+    shape.sharpness = 20.0f;
     expect_right(shape);
   }
 }

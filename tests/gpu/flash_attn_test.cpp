@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/cuda/graph.h"
+#include "backends/cuda/stream.h"
 #include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
@@ -104,6 +106,38 @@ TEST(FlashAttn, PromptsChunksAndDecodeRowsInOneCall) {
       shape.scales = dtype == DType::kF8E4M3;
       shape.block_size = block_size;
       expect_right(shape);
+    }
+  }
+}
+
+// A call's kernels may start while the kernel before it ends; before it a graph may have anything.
+TEST(FlashAttn, CapturedAfterACopyAndBeforeAnother) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU here";
+  for (const int rows : {1, 200}) {
+    AttentionCase shape;
+    shape.q_lens = {rows, rows};
+    shape.kv_lens = {1000, 333};
+    const AttentionInputs inputs(shape);
+    AttentionOutputs outputs(inputs);
+    const octavo_flash_attn_args args = c_args(inputs, outputs);
+    size_t bytes = 0;
+    ASSERT_EQ(octavo_flash_attn_workspace_bytes(&args, &bytes), OCTAVO_FLASH_ATTN_OK);
+    DeviceArray<uint8_t> workspace(bytes);
+    const Stream stream;
+    const Graph graph = Graph::capture(stream.get(), [&] {
+      for (int call = 0; call < 3; ++call) {
+        check_cuda(cudaMemsetAsync(workspace.data(), 0xFF, bytes, stream.get()), "memset");
+        EXPECT_EQ(octavo_flash_attn_varlen(&args, workspace.data(), bytes, stream.get()),
+                  OCTAVO_FLASH_ATTN_OK);
+        EXPECT_EQ(octavo_flash_attn_varlen(&args, workspace.data(), bytes, stream.get()),
+                  OCTAVO_FLASH_ATTN_OK);
+      }
+    });
+    for (int replay = 0; replay < 2; ++replay) {
+      outputs.poison();
+      graph.launch(stream.get());
+      stream.synchronize();
+      EXPECT_EQ(judge_attention(inputs, outputs), "");
     }
   }
 }

@@ -33,13 +33,20 @@ TEST_P(AttentionPrefill, CachedPrefixAllBlockSizes) {
 
 // A row's bits depend on nothing else in the batch, nor on how the prompt was cut.
 TEST_P(AttentionPrefill, SameBitsWhateverTheBatch) {
-  for (const auto& [head_dim, dtype] : {std::pair{64, DType::kBF16},
-                                        {128, DType::kBF16},
-                                        {256, DType::kBF16},
-                                        {128, DType::kF8E4M3}}) {
+  struct Kind {
+    int head_dim;
+    DType dtype;
+    float sharpness;  // so high that maxima are raised in some rows only
+  };
+  for (const auto& [head_dim, dtype, sharpness] : {Kind{64, DType::kBF16, 1.0f},
+                                                   {128, DType::kBF16, 1.0f},
+                                                   {256, DType::kBF16, 1.0f},
+                                                   {128, DType::kF8E4M3, 1.0f},
+                                                   {128, DType::kBF16, 12.0f}}) {
     constexpr int kLength = 1000;
     AttentionCase whole = make_case({kLength}, {kLength}, 8, 2, head_dim, 16);
     whole.kv_dtype = dtype;
+    whole.sharpness = sharpness;
     const AttentionInputs whole_inputs(whole);
     const AttentionOutputs whole_outputs(whole_inputs);
     run(args(whole_inputs, whole_outputs));
@@ -61,8 +68,9 @@ TEST_P(AttentionPrefill, SameBitsWhateverTheBatch) {
           << "head_dim " << head_dim << ", last " << chunk << " rows";
     }
     AttentionCase batch =
-        make_case({kLength, 5, 640, 1}, {kLength, 900, 700, 4000}, 8, 2, head_dim, 16);
+        make_case({kLength, 5, 640, 1, 4500}, {kLength, 900, 700, 4000, 4500}, 8, 2, head_dim, 16);
     batch.kv_dtype = dtype;
+    batch.sharpness = sharpness;
     const AttentionInputs batch_inputs(batch);
     const AttentionOutputs batch_outputs(batch_inputs);
     run(args(batch_inputs, batch_outputs));

@@ -56,7 +56,8 @@ Status decode_attention(const DecodeArgs& args, void* workspace, cudaStream_t st
                                         FastDivisor(row_tiles),
                                         FastDivisor(args.num_kv_heads * row_tiles),
                                         FastDivisor(args.num_heads / args.num_kv_heads),
-                                        FastDivisor(args.block_size)};
+                                        FastDivisor(args.block_size),
+                                        launch.after_plan};
   const bool portable = launch.portable || !is_hopper();
   auto* run = portable ? launch_decode_portable_bf16 : launch_decode_sm90_bf16;
   if (args.token_scales) {
@@ -64,7 +65,7 @@ Status decode_attention(const DecodeArgs& args, void* workspace, cudaStream_t st
   } else if (args.kv_dtype == DType::kF8E4M3) {
     run = portable ? launch_decode_portable_fp8 : launch_decode_sm90_fp8;
   }
-  run(kernel_args, stream, launch.overlap_previous);
+  run(kernel_args, stream, launch.overlap_previous || launch.after_plan);
   return {};
 }
 

@@ -80,6 +80,8 @@ struct DecodeLaunch {
   // May start while the kernel before it in the stream still runs. That kernel may write q and the
   // keys and values of the query rows, but nothing else that this call reads.
   bool overlap_previous = false;
+  // The kernel before it in the stream is the one of plan_decode: it starts while that runs.
+  bool after_plan = false;
   // Takes the kernel that runs on every GPU, also where there is a better one.
   bool portable = false;
 };

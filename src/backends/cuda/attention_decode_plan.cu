@@ -2,7 +2,8 @@
 // the blocks of the attention kernel, which take work as it comes, finish together.
 #include <cuda_runtime.h>
 
-#include "backends/cuda/device_error.h"
+#include "backends/cuda/launch.h"
+#include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/tile/decode_plan.h"
 
 namespace octavo::backends::cuda {
@@ -31,10 +32,12 @@ __device__ bool read_entry(const DecodeArgs& args, int seq, Entry& entry) {
 
 __global__ void __launch_bounds__(kThreads)
     plan_decode_kernel(const DecodeArgs args, const DecodeWorkspace workspace, int row_tiles) {
+  pdl_launch_next();
   __shared__ int next[kClasses];
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   if (thread < kClasses) next[thread] = 0;
+  pdl_wait();
   const int num_arrivals = args.num_seqs * args.num_kv_heads * row_tiles;
   for (int i = thread; i < num_arrivals; i += kThreads) workspace.arrivals[i] = 0;
   __syncthreads();
@@ -75,9 +78,9 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream) {
-  plan_decode_kernel<<<1, kThreads, 0, stream>>>(args, decode_workspace(args, memory),
-                                                 decode_row_tiles(args));
-  check_cuda(cudaGetLastError(), "plan_decode");
+  const LaunchShape shape = {.grid = dim3(1), .block = dim3(kThreads), .overlap_previous = true};
+  launch("plan_decode", plan_decode_kernel, shape, stream, args, decode_workspace(args, memory),
+         decode_row_tiles(args));
 }
 
 }  // namespace octavo::backends::cuda

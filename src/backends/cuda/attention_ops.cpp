@@ -56,8 +56,9 @@ void decode(ops::ExecContext& ctx, const ops::AttentionArgs& a, bool portable) {
   const OpsState::Plan plan = state_of(ctx).plan({true, portable, args.window_left, args.chunk},
                                                  a.batch.step_id, decode_workspace_bytes(args));
   if (plan.stale) check_op(plan_decode(args, plan.memory, stream_of(ctx)));
-  check_op(decode_attention(args, plan.memory, stream_of(ctx),
-                            {.overlap_previous = !plan.stale, .portable = portable}));
+  check_op(decode_attention(
+      args, plan.memory, stream_of(ctx),
+      {.overlap_previous = !plan.stale, .after_plan = plan.stale, .portable = portable}));
 }
 
 void prefill(ops::ExecContext& ctx, const ops::AttentionArgs& a, bool portable) {

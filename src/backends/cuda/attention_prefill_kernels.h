@@ -13,7 +13,7 @@ struct PrefillTiles {
   int block_keys;  // of a block of keys
 };
 
-// Of checked arguments, lengths left out, so that a row's result depends on none.
+// Of checked arguments. `block_keys` is the same whatever the lengths, so that a row's result is.
 PrefillTiles prefill_tiles_sm90(const PrefillArgs& args);
 PrefillTiles prefill_tiles_portable(const PrefillArgs& args);
 

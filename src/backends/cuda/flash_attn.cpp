@@ -146,7 +146,7 @@ Status run(const octavo_flash_attn_args& args, void* workspace, size_t bytes, cu
   if (is_decode(args)) {
     const DecodeArgs decode = decode_args(args);
     OCTAVO_TRY(plan_decode(decode, workspace, stream));
-    return decode_attention(decode, workspace, stream);
+    return decode_attention(decode, workspace, stream, {.after_plan = true});
   }
   const PrefillArgs prefill = prefill_args(args);
   OCTAVO_TRY(plan_prefill(prefill, workspace, stream));

@@ -47,13 +47,18 @@ struct LaunchConfig {
   LaunchConfig& operator=(const LaunchConfig&) = delete;
 };
 
+template <class... Parameters, class... Arguments>
+cudaError_t try_launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
+                       Arguments&&... arguments) {
+  const LaunchConfig launch(shape, stream);
+  return cudaLaunchKernelEx(&launch.config, kernel, std::forward<Arguments>(arguments)...);
+}
+
 // `name` is what a DeviceError calls the kernel.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
             cudaStream_t stream, Arguments&&... arguments) {
-  const LaunchConfig launch(shape, stream);
-  check_cuda(cudaLaunchKernelEx(&launch.config, kernel, std::forward<Arguments>(arguments)...),
-             name);
+  check_cuda(try_launch(kernel, shape, stream, std::forward<Arguments>(arguments)...), name);
 }
 
 // How many clusters of the shape the GPU holds at a time.

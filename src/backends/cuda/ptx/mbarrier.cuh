@@ -37,18 +37,9 @@ __device__ inline void mbarrier_arrive_expect(uint32_t barrier, uint32_t bytes) 
                : "memory");
 }
 
-// One attempt; may say false although the phase is over.
-__device__ inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
+// Whether the phase is over, without waiting.
+__device__ inline bool mbarrier_test_wait(uint32_t barrier, uint32_t parity) {
   uint32_t done;
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n.reg .pred p;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, p;\n}\n"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-#else
   asm volatile(
       "{\n.reg .pred p;\n"
       "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
@@ -56,8 +47,24 @@ __device__ inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
       : "=r"(done)
       : "r"(barrier), "r"(parity)
       : "memory");
-#endif
   return done != 0;
+}
+
+// One attempt, which may wait a while; may say false although the phase is over.
+__device__ inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+#else
+  return mbarrier_test_wait(barrier, parity);
+#endif
 }
 
 // Waits for the phase of this parity. With OCTAVO_BOUND_WAITS (test builds) a wait that does not

@@ -5,6 +5,8 @@ namespace octavo::backends::cuda {
 
 template cudaError_t launch_prefill<PrefillHd64<false>>(const TmaPrefillParams&, const PrefillMaps&,
                                                         int, cudaStream_t);
+template cudaError_t launch_prefill<PrefillHd64Short>(const TmaPrefillParams&, const PrefillMaps&,
+                                                      int, cudaStream_t);
 template cudaError_t launch_prefill<PrefillHd64<true>>(const TmaPrefillParams&, const PrefillMaps&,
                                                        int, cudaStream_t);
 

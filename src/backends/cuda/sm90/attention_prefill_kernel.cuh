@@ -4,101 +4,21 @@
 // first.
 //
 // Overlap is the algorithm. Inside a warpgroup the product QK of block n is issued together with PV
-// of the block before, whose softmax is done, and the softmax of n runs under PV. Between
-// warpgroups a token (a ring of named barriers) lets them issue in turns, so that one's softmax
-// runs under the other's products.
+// of the block before, whose softmax is done. Between warpgroups a token (a ring of named barriers)
+// lets them issue in turns, so that one's softmax runs under the other's products.
 //
 // Several query heads of a key/value head share a tile where their number has a power of two as a
 // factor (`pack`): row r of a tile is head r % pack of token r / pack.
 #pragma once
 
-#include <cuda_bf16.h>
-
+#include "backends/cuda/launch.h"
+#include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/ptx/wgmma.cuh"
 #include "backends/cuda/sm90/attention_prefill_producer.cuh"
-#include "backends/cuda/sm90/attention_prefill_shared.cuh"
-#include "backends/cuda/tile/prefill_softmax.cuh"
+#include "backends/cuda/sm90/attention_prefill_rows.cuh"
 
 namespace octavo::backends::cuda {
-
-__device__ __forceinline__ int warpgroup_thread() {
-  return static_cast<int>(threadIdx.x) % 128;
-}
-
-// The row in its tile of the thread's r-th row, r = 0 or 1.
-__device__ __forceinline__ int tile_row(int group, int r) {
-  return group * 64 + accumulator_row(warpgroup_thread(), 2 * r);
-}
-
-// The keys that the thread's two rows see: low .. high - 1, counted from the thread's first column
-// in block n. Worked out anew for every masked block: they are few, and registers are scarcer.
-template <typename Config>
-__device__ __forceinline__ VisibleKeys visible_keys(const PrefillParams& params, uint32_t item,
-                                                    int group, int n) {
-  const int position = load_shared_word(item + 4 * kPositionWord);
-  const int num_keys = load_shared_word(item + 4 * kNumKeysWord);
-  const int origin = n * Config::kBlockN + accumulator_column(warpgroup_thread(), 0);
-  VisibleKeys keys;
-  for (int r = 0; r < 2; ++r) {
-    const int row_position = position + (tile_row(group, r) >> params.pack_log2);
-    keys.low[r] = lowest_key(params.mask, row_position) - origin;
-    keys.high[r] = highest_key(params.mask, row_position, num_keys) + 1 - origin;
-  }
-  return keys;
-}
-
-// Rows of a V tile past the sequence's end become zeros: the weights there are zeros, but zero
-// times what lies there need not be. Each warpgroup does it for itself before it reads the tile.
-template <typename Config>
-__device__ __forceinline__ void clear_tail(uint32_t tile, int first_row, int group) {
-  constexpr int kChunks = kPanelRowBytes / 16;
-  for (int i = first_row * kChunks + warpgroup_thread(); i < Config::kBlockN * kChunks; i += 128) {
-    for (int panel = 0; panel < Config::kPanels; ++panel) {
-      const uint32_t address = tile + panel * Config::kBlockN * kPanelRowBytes + i * 16;
-      asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
-    }
-  }
-  fence_async_shared();
-  named_barrier_sync(kTailBarrier + group, 128);
-}
-
-__device__ __forceinline__ OutputTile output_tile(const PrefillParams& params, uint32_t item) {
-  return {load_shared_word(item + 4 * kQRowWord), load_shared_word(item + 4 * kNumTokensWord),
-          load_shared_word(item + 4 * kUnitWord) << params.pack_log2};
-}
-
-template <int kHeadDim>
-__device__ __forceinline__ void store_tile(const PrefillParams& params, const OutputTile& tile,
-                                           int group, const float (&o)[kHeadDim / 2],
-                                           const SoftmaxRows& rows, float scale_log2,
-                                           float value_scale) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    store_row<kHeadDim>(params, tile, tile_row(group, r), r, o, rows, scale_log2, value_scale);
-  }
-}
-
-// The answer to a tile that sees no keys.
-template <int kHeadDim>
-__device__ __forceinline__ void store_nothing(const PrefillParams& params, const OutputTile& tile,
-                                              int group) {
-  for (int r = 0; r < 2; ++r) {
-    const int row = tile_row(group, r);
-    const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
-    const int token = row >> params.pack_log2;
-    if (token >= tile.num_tokens) continue;
-    const int quad = warpgroup_thread() % 4;
-    const int64_t out_row = static_cast<int64_t>(tile.q_row) + token;
-    if (params.lse != nullptr && quad == 0) {
-      params.lse[static_cast<int64_t>(head) * params.num_tokens + out_row] = -INFINITY;
-    }
-    auto* out = params.out + (out_row * params.num_heads + head) * kHeadDim + quad * 8;
-    for (int column = 0; column < kHeadDim; column += 32) {
-      *reinterpret_cast<uint4*>(out + column) = make_uint4(0, 0, 0, 0);
-    }
-  }
-}
 
 // A warpgroup's work on its 64 rows of every tile that the block takes. With two buffers for Q the
 // products never pause between tiles: QK of a tile's first block is issued together with PV of the
@@ -137,6 +57,12 @@ class MmaWarpgroup {
 
   __device__ __forceinline__ int word(int i) const { return load_shared_word(item_ + 4 * i); }
 
+  // By a shuffle, so that the compiler knows all lanes to agree: what loops count up to their ends
+  // stays in uniform registers.
+  __device__ __forceinline__ int uniform_word(int i) const {
+    return __shfl_sync(0xFFFFFFFF, word(i), 0);
+  }
+
   // Waits for the next tile that has keys to visit; those without are answered on the way. False:
   // there is no more work.
   __device__ __forceinline__ bool next_tile() {
@@ -144,10 +70,10 @@ class MmaWarpgroup {
       const uint32_t slot = ring_stage<kItemSlots>(item_use_);
       item_ = shared_ + Shared::kItems + slot * kItemBytes;
       mbarrier_wait(shared_ + Shared::kItemFull + 8 * slot, ring_parity<kItemSlots>(item_use_));
-      if (word(kUnitWord) == kNoMoreWork) return false;
+      if (uniform_word(kUnitWord) == kNoMoreWork) return false;
       mbarrier_wait(shared_ + Shared::kQFull + 8 * ring_stage<Config::kQStages>(item_use_),
                     ring_parity<Config::kQStages>(item_use_));
-      if (word(kBeginWord) < word(kEndWord)) {
+      if (uniform_word(kBeginWord) < uniform_word(kEndWord)) {
         if constexpr (Config::kFp8) prepare_fp8();
         return true;
       }
@@ -185,6 +111,14 @@ class MmaWarpgroup {
     mbarrier_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
                   ring_parity<kStages>(use));
   }
+  __device__ __forceinline__ bool k_is_there(uint32_t use) const {
+    return mbarrier_test_wait(shared_ + Shared::kKFull + 8 * ring_stage<kStages>(use),
+                              ring_parity<kStages>(use));
+  }
+  __device__ __forceinline__ bool v_is_there(uint32_t use) const {
+    return mbarrier_test_wait(shared_ + Shared::kVFull + 8 * ring_stage<kStages>(use),
+                              ring_parity<kStages>(use));
+  }
   __device__ __forceinline__ void release_k(uint32_t use) const {
     release(shared_ + Shared::kKEmpty + 8 * ring_stage<kStages>(use));
   }
@@ -192,23 +126,19 @@ class MmaWarpgroup {
     release(shared_ + Shared::kVEmpty + 8 * ring_stage<kStages>(use));
   }
 
-  // Shuffled from one lane, so that the compiler knows all lanes to agree and keeps descriptors in
-  // uniform registers.
-  struct Uniform {
-    uint32_t q;    // the warpgroup's rows of Q, in shared memory
-    uint32_t use;  // the number of a block of keys
-  };
-  __device__ __forceinline__ Uniform uniform(uint32_t use) const {
+  // The warpgroup's rows of Q in shared memory. By a shuffle each time: kept over a loop, the
+  // descriptors would lie in ordinary registers, of which there are none to spare.
+  __device__ __forceinline__ uint32_t q_address() const {
     const uint32_t q = shared_ + Shared::kQ +
                        ring_stage<Config::kQStages>(item_use_) * Config::kQBytes +
                        group_ * 64 * kPanelRowBytes;
-    return {__shfl_sync(0xFFFFFFFF, q, 0), __shfl_sync(0xFFFFFFFF, use, 0)};
+    return __shfl_sync(0xFFFFFFFF, q, 0);
   }
 
-  __device__ __forceinline__ void issue_qk(const Uniform& now) {
-    const uint64_t q = k_major_descriptor(now.q);
-    const uint64_t k = k_major_descriptor(shared_ + Shared::kK +
-                                          ring_stage<kStages>(now.use) * Config::kTileBytes);
+  __device__ __forceinline__ void issue_qk(uint32_t q_address, uint32_t use) {
+    const uint64_t q = k_major_descriptor(q_address);
+    const uint64_t k = advance(k_major_descriptor(shared_ + Shared::kK),
+                               ring_stage<kStages>(use) * Config::kTileBytes);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kHeadDim / 16; ++step) {
@@ -223,9 +153,9 @@ class MmaWarpgroup {
     wgmma_commit();
   }
 
-  __device__ __forceinline__ void issue_pv(const Uniform& now) {
-    const uint64_t v = mn_major_descriptor(
-        shared_ + Shared::kV + ring_stage<kStages>(now.use) * Config::kTileBytes, Config::kBlockN);
+  __device__ __forceinline__ void issue_pv(uint32_t use) {
+    const uint64_t v = advance(mn_major_descriptor(shared_ + Shared::kV, Config::kBlockN),
+                               ring_stage<kStages>(use) * Config::kTileBytes);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kBlockN / 16; ++step) {
@@ -241,10 +171,12 @@ class MmaWarpgroup {
 
   // All blocks but the first, up to the last one's weights. Most need no mask: the inner loop.
   __device__ __forceinline__ void middle_blocks() {
-    const int begin = word(kBeginWord);
-    const int whole_begin = begin + (word(kMaskedWord) & 0xFFFF);
-    const int whole_end = word(kEndWord) - (word(kMaskedWord) >> 16);
-    int n = word(kEndWord) - 2;
+    const int begin = uniform_word(kBeginWord);
+    const int end = uniform_word(kEndWord);
+    const int masked = uniform_word(kMaskedWord);
+    const int whole_begin = begin + (masked & 0xFFFF);
+    const int whole_end = end - (masked >> 16);
+    int n = end - 2;
     while (true) {
       for (; n >= whole_begin && n < whole_end; --n) next_block<false>(n);
       if (n < begin) return;
@@ -264,19 +196,22 @@ class MmaWarpgroup {
   }
 
   // In its turn: QK of the next block, and PV of the block whose weights are there. Issuing takes
-  // as long as the products do but for the last: what can be waited for is waited for before.
-  // Returns when QK is done.
-  __device__ __forceinline__ void issue_both() {
-    const Uniform now = uniform(use_);
-    const Uniform next = {now.q, now.use + 1};
-    wait_k(next.use);
-    wait_v(now.use);
+  // as long as the products do but for the last, so that all else a warpgroup does for a block must
+  // fit into the other's turn: what can be looked up for the next turn is, while PV ends.
+  __device__ __forceinline__ void multiply_both() {
+    const uint32_t q = q_address();
+    if (!tiles_are_there_) {
+      wait_k(use_ + 1);
+      wait_v(use_);
+    }
     named_barrier_sync(kTurnBarrier + group_, kTurn);
-    issue_qk(next);
-    issue_pv(now);
+    issue_qk(q, use_ + 1);
+    issue_pv(use_);
     named_barrier_arrive(kTurnBarrier + (group_ + 1) % Config::kMmaGroups, kTurn);
     wgmma_wait<1>();
-    release_k(next.use);
+    release_k(use_ + 1);
+    tiles_are_there_ = k_is_there(use_ + 2) & v_is_there(use_ + 1);
+    finish_pv();
   }
 
   __device__ __forceinline__ void finish_pv() {
@@ -285,51 +220,58 @@ class MmaWarpgroup {
     ++use_;
   }
 
-  template <bool kMasked>
-  __device__ __forceinline__ bool weigh(SoftmaxRows& rows, float (&correction)[2],
-                                        const VisibleKeys& keys) {
-    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
-    return softmax_block<kMasked>(s_, rows, correction, keys, score());
-  }
-
-  // Block n of the tile at hand, after the one to its right.
+  // Block n of the tile at hand, after the one to its right. Few blocks raise a row's maximum, so
+  // the weights are made with the maxima as they are, which needs no wait for the block's own, and
+  // made anew where that was wrong.
   template <bool kMasked>
   __device__ __forceinline__ void next_block(int n) {
-    issue_both();
-    VisibleKeys keys;
-    if constexpr (kMasked) keys = visible_keys<Config>(params_, item_, group_, n);
-    float correction[2];
-    const bool grew = weigh<kMasked>(rows_, correction, keys);
-    finish_pv();
-    if (grew) rescale(o_, correction);
-    pack_weights<Config::kFp8>(p_, s_);
+    multiply_both();
+    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
+    if constexpr (kMasked) mask_scores(s_, visible_keys<Config>(params_, item_, group_, n));
+    float sum[2], largest[2], correction[2] = {1.0f, 1.0f};
+    if constexpr (Config::kGuessesMaxima) {
+      weigh<Config::kFp8>(p_, sum, largest, s_, weight_bases<false>(rows_, score()), score());
+      if (keeps_maxima(rows_, largest, score())) {
+        for (int r = 0; r < 2; ++r) rows_.sum[r] += sum[r];
+        return;
+      }
+    } else {
+      for (int r = 0; r < 2; ++r) largest[r] = thread_max(s_, r);
+    }
+    if (Config::kGuessesMaxima || !keeps_maxima(rows_, largest, score())) {
+      raise_maxima(rows_, correction, largest, score());
+      rescale(o_, correction);
+    }
+    weigh<Config::kFp8>(p_, sum, largest, s_, weight_bases<kMasked>(rows_, score()), score());
+    for (int r = 0; r < 2; ++r) rows_.sum[r] = fmaf(rows_.sum[r], correction[r], sum[r]);
   }
 
   // The first (rightmost) block of a new tile. kCross: while the last of `before` is finished.
   template <bool kCross>
   __device__ __forceinline__ void first_block(const OutputTile& before) {
     if constexpr (kCross) {
-      issue_both();
+      multiply_both();
     } else {
       wait_k(use_);
-      issue_qk(uniform(use_));
+      issue_qk(q_address(), use_);
       wgmma_wait<0>();
       release_k(use_);
     }
-    const int n = word(kEndWord) - 1;
-    const VisibleKeys keys = visible_keys<Config>(params_, item_, group_, n);
+    const int n = uniform_word(kEndWord) - 1;
+    if constexpr (Config::kSoftcap) softcap_scores(s_, score());
+    mask_scores(s_, visible_keys<Config>(params_, item_, group_, n));
     SoftmaxRows rows;
     float correction[2];
-    weigh<true>(rows, correction, keys);
+    float largest[2] = {thread_max(s_, 0), thread_max(s_, 1)};
+    raise_maxima(rows, correction, largest, score());
+    weigh<Config::kFp8>(p_, rows.sum, largest, s_, weight_bases<true>(rows, score()), score());
     if constexpr (kCross) {
-      finish_pv();
       store_tile<Config::kHeadDim>(params_, before, group_, o_, rows_, score().log2, value_scale_);
     }
     rows_ = rows;
 #pragma unroll
     for (int i = 0; i < Config::kHeadDim / 2; ++i) o_[i] = 0.0f;
-    pack_weights<Config::kFp8>(p_, s_);
-    const int keys_left = word(kNumKeysWord) - n * Config::kBlockN;
+    const int keys_left = uniform_word(kNumKeysWord) - n * Config::kBlockN;
     if (keys_left < Config::kBlockN) {
       wait_v(use_);
       clear_tail<Config>(shared_ + Shared::kV + ring_stage<kStages>(use_) * Config::kTileBytes,
@@ -339,8 +281,9 @@ class MmaWarpgroup {
 
   __device__ __forceinline__ void last_block(const OutputTile& tile) {
     wait_v(use_);
-    issue_pv(uniform(use_));
+    issue_pv(use_);
     finish_pv();
+    tiles_are_there_ = false;
     store_tile<Config::kHeadDim>(params_, tile, group_, o_, rows_, score().log2, value_scale_);
   }
 
@@ -349,6 +292,7 @@ class MmaWarpgroup {
   const int group_;
   uint32_t item_ = 0;  // the tile at hand, in shared memory
   uint32_t item_use_ = 0;
+  bool tiles_are_there_ = false;  // what the next turn multiplies
   uint32_t use_ = 0;  // the block of keys whose weights are in p_, counted since the launch
   float o_[Config::kHeadDim / 2];
   float s_[Config::kBlockN / 2];
@@ -394,6 +338,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     }
     mbarrier_fence_init();
   }
+  pdl_wait();
   __syncthreads();
 
   // By a shuffle, so that the compiler knows the value to be the same in all lanes of a warp.
@@ -426,8 +371,11 @@ cudaError_t launch_prefill(const TmaPrefillParams& params, const PrefillMaps& ma
   const cudaError_t error = cudaFuncSetAttribute(
       prefill_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
-  prefill_kernel<Config><<<num_blocks, Config::kThreads, kSharedBytes, stream>>>(params, maps);
-  return cudaGetLastError();
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(num_blocks)),
+                             .block = dim3(Config::kThreads),
+                             .shared_bytes = kSharedBytes,
+                             .overlap_previous = true};
+  return try_launch(prefill_kernel<Config>, shape, stream, params, maps);
 }
 
 }  // namespace octavo::backends::cuda

@@ -39,6 +39,8 @@ struct PrefillConfig {
   static constexpr int kProducerRegisters = kThreads == 384 ? 40 : 32;
   static constexpr int kConvertRegisters = 40;
   static constexpr int kMmaRegisters = kThreads == 384 ? 232 : kConvertGroup ? 216 : 160;
+  // Weights are made before a block's maxima are known, which takes registers to keep the scores.
+  static constexpr bool kGuessesMaxima = !(kFp8 && kHeadDim == 128);
 };
 
 // The kernels there are (one of each in attention_prefill_hd*.cu). What bounds them is shared
@@ -46,6 +48,7 @@ struct PrefillConfig {
 // are 2 % faster than 160 with a second buffer for Q; with hd64, a third stage costs 7 %.
 template <bool kSoftcap>
 using PrefillHd64 = PrefillConfig<64, kSoftcap ? 2 : 3, 128, 2, kSoftcap ? 2 : 1, kSoftcap>;
+using PrefillHd64Short = PrefillConfig<64, 2, 128, 2, 2, false>;  // for short prompts
 template <bool kSoftcap>
 using PrefillHd128 = PrefillConfig<128, 2, 128, 2, 2, kSoftcap>;
 using PrefillHd128Full = PrefillConfig<128, 2, 176, 2, 1, false>;  // pages need not divide it

@@ -3,6 +3,7 @@
 // lane issues one box, so that pages of 16 tokens need neither address arithmetic nor a gather.
 #pragma once
 
+#include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/ptx/tma.cuh"
 #include "backends/cuda/ptx/wgmma.cuh"
 #include "backends/cuda/sm90/attention_prefill_shared.cuh"
@@ -168,7 +169,7 @@ __device__ __forceinline__ void key_role(const TmaPrefillParams& params, const P
   int word = tile_word(params, static_cast<int>(blockIdx.x), total, lane);
   while (true) {
     publish_tile<Config>(shared, item_use, word, lane);
-    if (__shfl_sync(0xFFFFFFFF, word, kUnitWord) == kNoMoreWork) return;
+    if (__shfl_sync(0xFFFFFFFF, word, kUnitWord) == kNoMoreWork) return pdl_launch_next();
     next = __shfl_sync(0xFFFFFFFF, next, 0);
     const int next_word = tile_word(params, next, total, lane);
     next = draw(next);

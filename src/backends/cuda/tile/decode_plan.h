@@ -129,6 +129,7 @@ struct DecodeKernelArgs {
   FastDivisor heads;  // kv heads times row tiles: items of a split
   FastDivisor group;  // query heads of a kv head
   FastDivisor block_size;
+  bool after_plan;  // DecodeLaunch::after_plan
 };
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream);

@@ -194,6 +194,7 @@ class DecodeProducer {
 
   // The first item of a block is known from its index, the others are drawn.
   __device__ void run_keys() {
+    if (launch_.after_plan) pdl_wait();
     const int num_items = launch_.workspace.header->num_items;
     int index = static_cast<int>(blockIdx.x);
     uint32_t ordinal = 0;

@@ -67,48 +67,70 @@ __device__ __forceinline__ void softcap_scores(float (&s)[kCount], const ScoreSc
   for (int i = 0; i < kCount; ++i) s[i] = tanh_approx(s[i] * scale.softcap);
 }
 
-// Scores of a block become weights. True if all before must be multiplied by `correction`. A masked
-// score is a weight of exactly zero, and a row that has seen nothing keeps a maximum of -infinity.
+// Scores that a row does not see become minus infinity.
+template <int kCount>
+__device__ __forceinline__ void mask_scores(float (&s)[kCount], const VisibleKeys& keys) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int r = i / 2 % 2;
+    const int column = i / 4 * 8 + i % 2;
+    if (column < keys.low[r] || column >= keys.high[r]) s[i] = -INFINITY;
+  }
+}
+
+// Whether no row of the warp needs its maximum raised for a block's scores, of which `largest` are
+// the thread's.
+__device__ __forceinline__ bool keeps_maxima(const SoftmaxRows& rows, const float (&largest)[2],
+                                             const ScoreScale& scale) {
+  return !__any_sync(0xFFFFFFFF, !(largest[0] - rows.max[0] <= scale.max_growth &&
+                                   largest[1] - rows.max[1] <= scale.max_growth));
+}
+
+// Raises the maxima that are exceeded by more than max_growth; all before must be multiplied by
+// `correction`. A row that has seen nothing keeps a maximum of -infinity.
 //
-// A row's maximum is left as it is while it is exceeded by no more than max_growth: weights are
-// then up to 2^8 and nothing needs rescaling. The row alone decides, so that no other row shows in
-// its result; the warp only skips the work where all its rows decide alike.
+// A maximum is otherwise left as it is: weights are then up to 2^8 and nothing needs rescaling. The
+// row alone decides, so that no other row shows in its result; the warp only skips the work where
+// all its rows decide alike.
+__device__ __forceinline__ void raise_maxima(SoftmaxRows& rows, float (&correction)[2],
+                                             const float (&largest)[2], const ScoreScale& scale) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float before = rows.max[r];
+    const float now = fmaxf(before, quad_max(largest[r]));
+    correction[r] = 1.0f;
+    if (now - before <= scale.max_growth) continue;
+    rows.max[r] = now;
+    correction[r] = now == -INFINITY ? 1.0f : exp2_approx((before - now) * scale.log2);
+  }
+}
+
+// What is taken from scaled scores: the maxima. kMasked: a row may have seen nothing.
+template <bool kMasked>
+__device__ __forceinline__ float2 weight_bases(const SoftmaxRows& rows, const ScoreScale& scale) {
+  const auto base = [&](int r) {
+    return kMasked && rows.max[r] == -INFINITY ? 0.0f : rows.max[r] * scale.log2;
+  };
+  return {base(0), base(1)};
+}
+
+// Scores of a block become weights in place, that of a masked score exactly zero. True if all
+// before must be multiplied by `correction`.
 template <bool kMasked, int kCount>
 __device__ __forceinline__ bool softmax_block(float (&s)[kCount], SoftmaxRows& rows,
                                               float (&correction)[2], const VisibleKeys& keys,
                                               const ScoreScale& scale) {
-  if constexpr (kMasked) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int r = i / 2 % 2;
-      const int column = i / 4 * 8 + i % 2;
-      if (column < keys.low[r] || column >= keys.high[r]) s[i] = -INFINITY;
-    }
-  }
+  if constexpr (kMasked) mask_scores(s, keys);
   const float largest[2] = {thread_max(s, 0), thread_max(s, 1)};
-  const bool keep_both =
-      largest[0] - rows.max[0] <= scale.max_growth && largest[1] - rows.max[1] <= scale.max_growth;
-  const bool grew = __any_sync(0xFFFFFFFF, !keep_both);
+  const bool grew = !keeps_maxima(rows, largest, scale);
   correction[0] = correction[1] = 1.0f;
-  if (grew) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float before = rows.max[r];
-      const float now = fmaxf(before, quad_max(largest[r]));
-      if (now - before <= scale.max_growth) continue;
-      rows.max[r] = now;
-      correction[r] = now == -INFINITY ? 1.0f : exp2_approx((before - now) * scale.log2);
-    }
-  }
-  float base[2], sum[2] = {0.0f, 0.0f};
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    base[r] = kMasked && rows.max[r] == -INFINITY ? 0.0f : rows.max[r] * scale.log2;
-  }
+  if (grew) raise_maxima(rows, correction, largest, scale);
+  float sum[2] = {0.0f, 0.0f};
+  const float2 bases = weight_bases<kMasked>(rows, scale);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const int r = i / 2 % 2;
-    s[i] = exp2_approx(fmaf(s[i], scale.log2, -base[r]));
+    s[i] = exp2_approx(fmaf(s[i], scale.log2, r == 0 ? -bases.x : -bases.y));
     sum[r] += s[i];
   }
 #pragma unroll
@@ -122,12 +144,35 @@ __device__ __forceinline__ void rescale(float (&o)[kCount], const float (&correc
   for (int i = 0; i < kCount; ++i) o[i] *= correction[i / 2 % 2];
 }
 
+template <bool kHalf>
+__device__ __forceinline__ uint32_t pack_weight_pair(float low, float high) {
+  return kHalf ? pack_f16(low, high) : pack_bf16(low, high);
+}
+
 // Accumulators of scores become the register operand of the next product (tile/swizzle.h).
 template <bool kHalf, int kPairs>
 __device__ __forceinline__ void pack_weights(uint32_t (&p)[kPairs], const float (&s)[2 * kPairs]) {
 #pragma unroll
+  for (int i = 0; i < kPairs; ++i) p[i] = pack_weight_pair<kHalf>(s[2 * i], s[2 * i + 1]);
+}
+
+// The weights of scores, packed, what they add to the thread's sums, and the largest of the scores,
+// which stay as they are.
+template <bool kHalf, int kPairs>
+__device__ __forceinline__ void weigh(uint32_t (&p)[kPairs], float (&sum)[2], float (&largest)[2],
+                                      const float (&s)[2 * kPairs], float2 bases,
+                                      const ScoreScale& scale) {
+#pragma unroll
   for (int i = 0; i < kPairs; ++i) {
-    p[i] = kHalf ? pack_f16(s[2 * i], s[2 * i + 1]) : pack_bf16(s[2 * i], s[2 * i + 1]);
+    const int r = i % 2;
+    const float base = r == 0 ? bases.x : bases.y;
+    const float low = exp2_approx(fmaf(s[2 * i], scale.log2, -base));
+    const float high = exp2_approx(fmaf(s[2 * i + 1], scale.log2, -base));
+    sum[r] = i < 2 ? low : sum[r] + low;
+    sum[r] += high;
+    largest[r] = i < 2 ? s[2 * i] : fmaxf(largest[r], s[2 * i]);
+    largest[r] = fmaxf(largest[r], s[2 * i + 1]);
+    p[i] = pack_weight_pair<kHalf>(low, high);
   }
 }
 
@@ -147,8 +192,8 @@ __device__ __forceinline__ RowResult finish_row(float max, float sum, float scal
 
 // Thread t of a quad holds pair t of the columns of 8 each; after it, all four pairs of column
 // group t: 16 bytes in a row.
-__device__ __forceinline__ void quad_transpose(uint32_t (&x)[4], int quad) {
-  const auto exchange = [&](uint32_t& a, uint32_t& b, int bit) {
+__device__ __forceinline__ void quad_transpose(uint32_t (&x)[4], uint32_t quad) {
+  const auto exchange = [&](uint32_t& a, uint32_t& b, uint32_t bit) {
     const bool upper = (quad & bit) != 0;
     const uint32_t got = __shfl_xor_sync(0xFFFFFFFF, upper ? a : b, bit);
     a = upper ? got : a;
@@ -171,7 +216,7 @@ __device__ __forceinline__ void store_row(const PrefillParams& params, const Out
                                           int row, int r, const float (&o)[kHeadDim / 2],
                                           const SoftmaxRows& rows, float scale_log2,
                                           float value_scale) {
-  const int quad = static_cast<int>(threadIdx.x) % 4;
+  const uint32_t quad = threadIdx.x % 4;
   const int head = tile.first_head + (row & ((1 << params.pack_log2) - 1));
   const int token = row >> params.pack_log2;
   const bool valid = token < tile.num_tokens;
