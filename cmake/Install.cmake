@@ -36,7 +36,5 @@ install(FILES
   DESTINATION ${package_dir})
 if(OCTAVO_CUDA)
   install(TARGETS octavo_flash_attn)
-  install(DIRECTORY python/octavo DESTINATION ${CMAKE_INSTALL_LIBDIR}/octavo/python
-    FILES_MATCHING PATTERN "*.py")
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

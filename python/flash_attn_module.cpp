@@ -121,7 +121,6 @@ class Reader {
 
   Array read(const std::string& name, const py::object& object, std::initializer_list<Type> types,
              const Shape& expected, uint64_t alignment = 4) {
-    check_device(name, object);
     const DLTensor& tensor = view(name, object);
     Array array{static_cast<char*>(tensor.data) + tensor.byte_offset, {}, tensor.dtype};
     array.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
@@ -144,36 +143,44 @@ class Reader {
   }
 
  private:
-  void check_device(const std::string& name, const py::object& object) {
-    if (!py::hasattr(object, "__dlpack__") || !py::hasattr(object, "__dlpack_device__"))
-      throw py::type_error(name + " is a " + std::string(py::str(py::type::of(object))) +
-                           ", not an array with __dlpack__");
-    const py::tuple device = object.attr("__dlpack_device__")();
-    const auto type = py::int_(device[0]).cast<int32_t>();
-    const auto id = py::int_(device[1]).cast<int32_t>();
-    if (type != kDlCuda)
-      throw py::value_error(name + " is not on a CUDA GPU (DLPack's device type " +
-                            std::to_string(type) + ")");
-    if (held_.empty()) device_id_ = id;
+  // A capsule is read as it is: who passes one has exported it for the stream of this call.
+  const DLTensor& view(const std::string& name, const py::object& object) {
+    held_.push_back(py::isinstance<py::capsule>(object) ? object : exported(name, object));
+    const void* pointer = nullptr;
+    if (PyCapsule_IsValid(held_.back().ptr(), "dltensor") != 0)
+      pointer = PyCapsule_GetPointer(held_.back().ptr(), "dltensor");
+    if (pointer == nullptr)
+      throw py::type_error(name + " is, or its __dlpack__ gave, no capsule \"dltensor\"");
+    const auto& tensor = *static_cast<const DLTensor*>(pointer);
+    check_device_type(name, tensor.device.device_type);
+    const int32_t id = tensor.device.device_id;
+    if (held_.size() == 1) device_id_ = id;
     if (id != device_id_)
       throw py::value_error(name + " is on GPU " + std::to_string(id) + ", q on GPU " +
                             std::to_string(device_id_));
+    return tensor;
   }
 
-  const DLTensor& view(const std::string& name, const py::object& object) {
+  py::object exported(const std::string& name, const py::object& object) const {
+    if (!py::hasattr(object, "__dlpack__") || !py::hasattr(object, "__dlpack_device__"))
+      throw py::type_error(name + " is a " + std::string(py::str(py::type::of(object))) +
+                           ", not an array with __dlpack__");
+    // Asked beforehand: owners of other devices' memory do not know what a stream is.
+    const py::tuple device = object.attr("__dlpack_device__")();
+    check_device_type(name, py::int_(device[0]).cast<int32_t>());
     try {
-      held_.push_back(object.attr("__dlpack__")(py::arg("stream") = stream_));
+      return object.attr("__dlpack__")(py::arg("stream") = stream_);
     } catch (py::error_already_set& error) {
       const std::string message = name + " cannot be read: its __dlpack__ failed";
       py::raise_from(error, PyExc_ValueError, message.c_str());
       throw py::error_already_set();
     }
-    const void* tensor = nullptr;
-    if (PyCapsule_IsValid(held_.back().ptr(), "dltensor") != 0)
-      tensor = PyCapsule_GetPointer(held_.back().ptr(), "dltensor");
-    if (tensor == nullptr)
-      throw py::type_error(name + ": its __dlpack__ gave no capsule \"dltensor\"");
-    return *static_cast<const DLTensor*>(tensor);
+  }
+
+  static void check_device_type(const std::string& name, int32_t type) {
+    if (type != kDlCuda)
+      throw py::value_error(name + " is not on a CUDA GPU (DLPack's device type " +
+                            std::to_string(type) + ")");
   }
 
   static void check_type(const std::string& name, const DLDataType& dtype,
@@ -318,7 +325,8 @@ void varlen(const py::object& out, const py::object& q, const py::object& k, con
 constexpr const char* kDoc =
     R"(Writes the attention of a ragged batch to out and, where given, lse; both on `stream`.
 
-Arrays are of any framework with DLPack, contiguous and on one GPU, the current one. Shapes and
+Arrays are of any framework with DLPack, or its capsules, which are read and not consumed;
+contiguous and on one GPU, the current one. Shapes and
 meaning are those of octavo/flash_attn.h: q, out [total_q, num_heads, head_dim] bfloat16; k, v
 [total_k, num_kv_heads, head_dim] with cu_seqlens_k, or [num_blocks, num_kv_heads, block_size,
 head_dim] with block_table and seqused_k. k and v are bfloat16 or float8_e4m3fn, which

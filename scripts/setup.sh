@@ -12,7 +12,7 @@ build_packages=(
 )
 dev_packages=(
   git ccache clang-16 libclang-rt-16-dev clang-format-16 clang-tidy-16 libgtest-dev libgmock-dev
-  openssl valgrind python3-venv
+  openssl valgrind python3-venv python3-dev pybind11-dev
 )
 
 say() { echo "setup: $*" >&2; }

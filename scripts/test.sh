@@ -67,8 +67,8 @@ fuzz() {
 }
 
 cuda() {
-  cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON
-  cmake --build build/cuda --target octavo octavo_archive octavo_flash_attn \
+  cmake --preset cuda -DOCTAVO_TESTS=ON -DOCTAVO_WERROR=ON -DBUILD_PYTHON=ON
+  cmake --build build/cuda --target octavo octavo_archive octavo_flash_attn octavo_python \
     $(test_targets cuda gpu)
   if ldd build/cuda/octavo | grep -E 'libcuda|libcublas'; then
     echo "octavo must start on a machine without NVIDIA's libraries"
@@ -81,7 +81,7 @@ cuda() {
   tools/check_ptxas.py --log build/logs/cuda.log "${objects[@]}"
   build/cuda/octavo doctor
   tests/package/check_package.sh build/cuda build/prefix-cuda
-  ctest --test-dir build/cuda --output-on-failure -L '^gpu$'
+  ctest --test-dir build/cuda --output-on-failure -L '^(gpu|python)$'
 }
 
 # Of a branch: what it changed. Of main: the files that the last day's commits, at least the last

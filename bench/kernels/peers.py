@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Times octavo's attention beside its peers on one GPU, in turn on the same tensors.
 
-    PYTHONPATH=python OCTAVO_FLASH_ATTN_LIBRARY=build/cuda/liboctavo_flash_attn.so \\
-        bench/kernels/peers.py [--rounds 5] [--only TEXT] [--trace FILE]
+    PYTHONPATH=build/cuda/python bench/kernels/peers.py [--rounds 5] [--only TEXT] [--trace FILE]
 
 Peers: PyTorch's scaled_dot_product_attention with cuDNN and with FlashAttention-2, which take
 equal lengths only and get keys and values with the heads repeated beforehand; FlashAttention-3

@@ -32,27 +32,32 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
     if not getattr(q, "is_cuda", False):
         raise ValueError(f"q is no PyTorch tensor on a GPU, but {getattr(q, 'device', type(q))}")
     import torch
+    from torch.utils.dlpack import to_dlpack
 
     if window_size[1] not in (-1, 0) or (causal and window_size[1] > 0):
         raise NotImplementedError("window_size: keys after the query's own")
 
     def allocate(size):
-        return torch.empty(size, dtype=torch.uint8, device=q.device)
+        return exported(torch.empty(size, dtype=torch.uint8, device=q.device))
 
-    def stored(x):  # not every version of PyTorch exports its float8 types
-        return x.view(torch.uint8) if x.dtype == torch.float8_e4m3fn else x
+    def exported(x):  # the call runs on the current stream: none to wait for
+        return to_dlpack(x) if isinstance(x, torch.Tensor) and not x.requires_grad else x
 
     if out is None:
         out = torch.empty_like(q)
     lse = None
     if return_softmax_lse:
         lse = torch.empty(q.shape[1::-1], dtype=torch.float32, device=q.device)
+    kv_dtype = "auto"
+    if all(getattr(x, "dtype", None) == torch.float8_e4m3fn for x in (k, v)):
+        k, v = k.view(torch.uint8), v.view(torch.uint8)  # not every PyTorch exports float8
+        kv_dtype = "fp8_e4m3"
+    arrays = dict(out=out, lse=lse, q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q,
+                  cu_seqlens_k=cu_seqlens_k, block_table=block_table, seqused_k=seqused_k,
+                  k_scale=k_scale, v_scale=v_scale, sinks=sinks)
     with torch.cuda.device(q.device):
-        varlen(out=out, lse=lse, q=q, k=stored(k), v=stored(v),
-               kv_dtype="fp8_e4m3" if k.dtype == torch.float8_e4m3fn else "auto",
-               cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, block_table=block_table,
-               seqused_k=seqused_k, max_seqlen_q=max_seqlen_q, k_scale=k_scale, v_scale=v_scale,
-               softmax_scale=softmax_scale or 0.0, softcap=softcap,
-               causal=causal or window_size[1] == 0, window_left=window_size[0], sinks=sinks,
+        varlen(**{name: exported(x) for name, x in arrays.items()}, kv_dtype=kv_dtype,
+               max_seqlen_q=max_seqlen_q, softmax_scale=softmax_scale or 0.0, softcap=softcap,
+               causal=causal or window_size[1] == 0, window_left=window_size[0],
                stream=torch.cuda.current_stream().cuda_stream, allocate=allocate)
     return (out, lse) if return_softmax_lse else out

@@ -42,4 +42,10 @@ if "$examples/generate" "$source/README.md" "$question" 2>"$examples/stderr.txt"
   fail "a file that is no model is accepted"
 fi
 grep -q README.md "$examples/stderr.txt" || fail "the error does not name the file"
+
+if compgen -G "$prefix/lib*/octavo/python/octavo/_flash_attn.*" >/dev/null; then
+  python=$(sed -n 's/^_Python3_EXECUTABLE:INTERNAL=//p' "$build/CMakeCache.txt")
+  PYTHONPATH=$(echo "$prefix"/lib*/octavo/python) PYTHONDONTWRITEBYTECODE=1 \
+    "$python" "$source/tests/python/flash_attn_module_test.py"
+fi
 echo "check_package: ok"
