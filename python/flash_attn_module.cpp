@@ -2,10 +2,12 @@
 // Reads and checks every argument, so that an error names it before anything is launched; what is
 // allocated, and on which stream, is the caller's: python/octavo/flash_attn.py does it for PyTorch.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -298,7 +300,7 @@ void launch(const octavo_flash_attn_args& args, Reader& reader, uint64_t stream,
 void varlen(const py::object& out, const py::object& q, const py::object& k, const py::object& v,
             const py::object& cu_seqlens_q, uint64_t stream, const py::function& allocate,
             const py::object& lse, const py::object& cu_seqlens_k, const py::object& block_table,
-            const py::object& seqused_k, const py::object& max_seqlen_q,
+            const py::object& seqused_k, std::optional<int32_t> max_seqlen_q,
             const std::string& kv_dtype, const py::object& k_scale, const py::object& v_scale,
             float softmax_scale, float softcap, bool causal, int32_t window_left, int32_t chunk,
             const py::object& sinks) {
@@ -313,7 +315,7 @@ void varlen(const py::object& out, const py::object& q, const py::object& k, con
   if (args.kv_dtype == OCTAVO_FLASH_ATTN_BF16 && (args.k_scale || args.v_scale))
     throw py::value_error("k_scale and v_scale are for k and v in float8_e4m3fn");
   args.sinks = reader.read_optional<float>("sinks", sinks, kFloat32, {args.num_heads});
-  args.max_seqlen_q = max_seqlen_q.is_none() ? args.total_q : max_seqlen_q.cast<int32_t>();
+  args.max_seqlen_q = max_seqlen_q.value_or(args.total_q);
   args.softmax_scale = softmax_scale;
   args.softcap = softcap;
   args.causal = causal ? 1 : 0;

@@ -1,7 +1,7 @@
 """octavo's attention kernels for PyTorch tensors, called as flash_attn.flash_attn_varlen_func is.
 
-`varlen` below it takes arrays of any framework with DLPack (its docstring says more): there the
-caller allocates and names the stream. Both are in the compiled module octavo._flash_attn.
+It allocates and calls `varlen` of the compiled module octavo._flash_attn, which takes arrays of any
+framework with DLPack, reads and checks them; its docstring says more.
 """
 
 try:

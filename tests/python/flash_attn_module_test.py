@@ -214,6 +214,10 @@ class Refused(unittest.TestCase):
         self.refuse(ValueError, "a workspace of 1 bytes",
                     contiguous(allocate=lambda size: Array(UINT8, 1)))
 
+    def test_numbers(self):
+        self.refuse(TypeError, "max_seqlen_q", contiguous(max_seqlen_q="9"))
+        self.refuse(ValueError, "max_seqlen_q is -1", contiguous(max_seqlen_q=-1))
+
     def test_a_workspace_that_is_none(self):
         self.refuse(TypeError, r"^allocate\(bytes\) is a <class 'int'>",
                     contiguous(allocate=lambda size: size))
