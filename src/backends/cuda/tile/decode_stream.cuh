@@ -2,8 +2,8 @@
 // lie and have them copied into two rings of tiles in shared memory, as far ahead as the rings
 // allow and across the ends of items. The other warps know nothing of pages.
 //
-// Two ways to copy: BoxCopies (sm_90: boxes of a tensor map, counted in bytes by the tile's
-// barrier) and ThreadCopies (sm_80: 16 bytes a lane).
+// Two ways to copy: BulkCopies (sm_90: a slab at a time, counted in bytes by the tile's barrier)
+// and ThreadCopies (sm_80: 16 bytes a lane).
 #pragma once
 
 #include <cstdint>
