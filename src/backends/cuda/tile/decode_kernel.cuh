@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   char* values = ring + Config::Pipe::kRingBytes;
 
-  pdl_launch_next();
+  if (!launch.after_plan) pdl_launch_next();
   if (static_cast<int>(blockIdx.x) >= multiprocessors && !launch.after_plan &&
       launch.workspace.header->num_items <= multiprocessors) {
     return;

@@ -194,7 +194,10 @@ class DecodeProducer {
 
   // The first item of a block is known from its index, the others are drawn.
   __device__ void run_keys() {
-    if (launch_.after_plan) pdl_wait();
+    if (launch_.after_plan) {
+      pdl_wait();
+      pdl_launch_next();  // not before: the next launch may read the list at once
+    }
     const int num_items = launch_.workspace.header->num_items;
     int index = static_cast<int>(blockIdx.x);
     uint32_t ordinal = 0;
