@@ -17,8 +17,7 @@ constexpr int64_t kDefaultMaxTokens = 16;
 // {"text": ["prompt and answer", …]}; streamed as one such object a line, each with all so far.
 class GenerateFormat final : public OutputFormat {
  public:
-  GenerateFormat(std::string prompt, int32_t n)
-      : texts_(static_cast<size_t>(n), std::move(prompt)) {}
+  GenerateFormat(const std::string& prompt, int32_t n) : texts_(static_cast<size_t>(n), prompt) {}
 
   std::string whole(const std::vector<RequestOutput>& outputs) override {
     add(outputs.at(0));
@@ -64,7 +63,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
   GenerationJob job;
   job.stream = options.stream;
   job.id = make_response_id("", http, options.request_id);
-  job.format = std::make_unique<GenerateFormat>(std::move(text), request.n);
+  job.format = std::make_unique<GenerateFormat>(text, request.n);
   request.prompt_token_ids = std::move(prompts[0].token_ids);
   job.requests.push_back(std::move(request));
   return job;
