@@ -199,9 +199,9 @@ class DecodeWarp {
   DecodeRows<Layout, kHalves> rows_;
 };
 
-// `multiprocessors`: of the GPU. Where one block on each is enough for all items, further blocks make
-// room for the next launch's. The others stay, items or not: this launch may not end before the one
-// before it.
+// `multiprocessors`: of the GPU. Where one block on each is enough for all items, further blocks
+// make room for the next launch's. The others stay, items or not: this launch may not end before
+// the one before it.
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
     attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch, int multiprocessors) {
