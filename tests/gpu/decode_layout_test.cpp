@@ -164,6 +164,8 @@ TEST(DecodeCut, CoversWhatRowsSee) {
           EXPECT_EQ(cut.split_tokens % kDecodeSplitUnit, 0);
           EXPECT_GE(cut.num_splits, 1);
           EXPECT_LE(cut.num_splits, decode_max_splits(args));
+          EXPECT_LE(int64_t{cut.num_splits} * kv_heads * decode_row_tiles(args),
+                    decode_max_items(args));
           const int lowest = lowest_key(decode_mask(args), keys - q_len);
           EXPECT_LE(cut.begin, lowest);
           EXPECT_GT(cut.begin + 16, lowest);
@@ -198,6 +200,7 @@ TEST(DecodeWorkspace, PartsDoNotOverlap) {
   const auto at = [&](const void* p) { return static_cast<const char*>(p) - memory.data(); };
   EXPECT_EQ(decode_row_tiles(args), 2);
   const int items = 3 * decode_max_splits(args) * 8 * 2;
+  EXPECT_EQ(decode_max_items(args), items);
   EXPECT_EQ(at(w.header), 0);
   EXPECT_GE(at(w.arrivals), 32);
   EXPECT_GE(at(w.work) - at(w.arrivals), 3 * 8 * 2 * 4);

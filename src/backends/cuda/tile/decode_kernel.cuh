@@ -199,9 +199,12 @@ class DecodeWarp {
   DecodeRows<Layout, kHalves> rows_;
 };
 
+// `multiprocessors`: of the GPU. Where one block on each is enough for all items, further blocks
+// make room for the next launch's. The others stay, items or not: this launch may not end before
+// the one before it.
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
-    attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch) {
+    attention_decode_kernel(const __grid_constant__ DecodeKernelArgs launch, int multiprocessors) {
   using Layout = typename Config::Layout;
   using Copies = typename Config::Copies;
   using Pipe = typename Config::Pipe;
@@ -212,7 +215,11 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   char* values = ring + Config::Pipe::kRingBytes;
 
-  pdl_launch_next();
+  if (!launch.after_plan) pdl_launch_next();
+  if (static_cast<int>(blockIdx.x) >= multiprocessors && !launch.after_plan &&
+      launch.workspace.header->num_items <= multiprocessors) {
+    return;
+  }
   if (threadIdx.x == 0) shared.init();
   __syncthreads();
   if (warp < Config::kWarps) {

@@ -6,33 +6,47 @@
 
 namespace octavo::backends::cuda {
 
-// As many blocks as run at the same time: they take work until there is none.
+struct ResidentBlocks {
+  int multiprocessors = 0;
+  int each = 0;  // holds so many blocks at the same time
+};
+
 template <class Config>
-int resident_blocks() {
-  static const int blocks = [] {
-    int device = 0, multiprocessors = 0, each = 0;
+ResidentBlocks resident_blocks() {
+  static const ResidentBlocks blocks = [] {
+    ResidentBlocks found;
+    int device = 0;
     const auto kernel = attention_decode_kernel<Config>;
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     Config::kDynamicBytes),
                "cudaFuncSetAttribute");
     check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-    check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-               "cudaDeviceGetAttribute");
-    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, Config::kThreads,
+    check_cuda(
+        cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&found.each, kernel, Config::kThreads,
                                                              Config::kDynamicBytes),
                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-    return multiprocessors * each;
+    return found;
   }();
   return blocks;
 }
 
+// As many blocks as run at the same time: they take work until there is none. A batch that cannot
+// have more items than there are multiprocessors gets one block for each of them: those of the next
+// launch, which may come while these run, then find one place free everywhere, and no
+// multiprocessor gets two items.
 template <class Config>
 void launch_decode_kernel(const DecodeKernelArgs& launch, cudaStream_t stream, bool overlap) {
-  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(resident_blocks<Config>())),
+  const ResidentBlocks resident = resident_blocks<Config>();
+  const bool one_each = decode_max_items(launch.args) <= resident.multiprocessors;
+  const int blocks = resident.multiprocessors * (one_each ? 1 : resident.each);
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(blocks)),
                              .block = dim3(Config::kThreads),
                              .shared_bytes = Config::kDynamicBytes,
                              .overlap_previous = overlap};
-  cuda::launch("attention_decode", attention_decode_kernel<Config>, shape, stream, launch);
+  cuda::launch("attention_decode", attention_decode_kernel<Config>, shape, stream, launch,
+               resident.multiprocessors);
 }
 
 template <int kHeadDim, int kValueBytes, class Platform, bool kTokenScales>

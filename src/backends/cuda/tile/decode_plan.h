@@ -60,6 +60,12 @@ OCTAVO_HOST_DEVICE constexpr int decode_max_splits(const DecodeArgs& args) {
   return splits < 1 ? 1 : splits > kMaxDecodeSplits ? kMaxDecodeSplits : splits;
 }
 
+// The most items that a batch can have, whatever its lengths.
+OCTAVO_HOST_DEVICE constexpr int64_t decode_max_items(const DecodeArgs& args) {
+  return int64_t{args.num_seqs} * decode_max_splits(args) * args.num_kv_heads *
+         decode_row_tiles(args);
+}
+
 // The keys that a sequence's rows see, from a multiple of 16, and how they are cut.
 struct DecodeCut {
   int begin, end;
@@ -109,7 +115,8 @@ inline DecodeWorkspace decode_workspace(const DecodeArgs& args, void* memory) {
   const auto heads =
       static_cast<size_t>(args.num_kv_heads) * static_cast<size_t>(decode_row_tiles(args));
   const size_t max_work = num_seqs * static_cast<size_t>(decode_max_splits(args));
-  const size_t rows = max_work * heads * static_cast<size_t>(decode_tile_rows(args.head_dim));
+  const size_t rows = static_cast<size_t>(decode_max_items(args)) *
+                      static_cast<size_t>(decode_tile_rows(args.head_dim));
   DecodeWorkspace workspace;
   workspace.header = static_cast<DecodeHeader*>(take(sizeof(DecodeHeader)));
   workspace.arrivals = static_cast<uint32_t*>(take(num_seqs * heads * sizeof(uint32_t)));

@@ -2,8 +2,8 @@
 // lie and have them copied into two rings of tiles in shared memory, as far ahead as the rings
 // allow and across the ends of items. The other warps know nothing of pages.
 //
-// Two ways to copy: BoxCopies (sm_90: boxes of a tensor map, counted in bytes by the tile's
-// barrier) and ThreadCopies (sm_80: 16 bytes a lane).
+// Two ways to copy: BulkCopies (sm_90: a slab at a time, counted in bytes by the tile's barrier)
+// and ThreadCopies (sm_80: 16 bytes a lane).
 #pragma once
 
 #include <cstdint>
@@ -194,7 +194,10 @@ class DecodeProducer {
 
   // The first item of a block is known from its index, the others are drawn.
   __device__ void run_keys() {
-    if (launch_.after_plan) pdl_wait();
+    if (launch_.after_plan) {
+      pdl_wait();
+      pdl_launch_next();  // not before: the next launch may read the list at once
+    }
     const int num_items = launch_.workspace.header->num_items;
     int index = static_cast<int>(blockIdx.x);
     uint32_t ordinal = 0;
