@@ -87,7 +87,8 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   std::erase(config.api_keys, "");                                   // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
-  const Status sampling = server::check_default_sampling(config);
+  const Result<SamplingParams> defaults = server::read_default_sampling(config);
+  const Status sampling = defaults.ok() ? validate_sampling(*defaults) : defaults.status();
   if (!sampling.ok()) {
     return invalid_argument("generation_config.json or --override-generation-config: " +
                             sampling.message());

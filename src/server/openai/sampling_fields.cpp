@@ -156,13 +156,13 @@ void limit_max_tokens(const ServerConfig& config, SamplingParams& params) {
   if (limit) params.max_tokens = std::min(params.max_tokens.value_or(*limit), *limit);
 }
 
-Status check_default_sampling(const ServerConfig& config) {
+Result<SamplingParams> read_default_sampling(const ServerConfig& config) {
   Fields fields(config.default_sampling);
   SamplingParams params;
   read_numbers(fields, params);
   fields.read("max_new_tokens", params.max_tokens);
   OCTAVO_TRY(fields.status());
-  return validate_sampling(params);
+  return params;
 }
 
 void read_truncation(Fields& fields, GenerationOptions& options) {

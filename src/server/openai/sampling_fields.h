@@ -33,8 +33,8 @@ void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params)
 // max_new_tokens of the model's generation_config.json is a limit for every request, as in vLLM.
 void limit_max_tokens(const ServerConfig& config, SamplingParams& params);
 
-// What is wrong in config.default_sampling, to be known before the first request.
-Status check_default_sampling(const ServerConfig& config);
+// What config.default_sampling says, to be checked before the first request.
+Result<SamplingParams> read_default_sampling(const ServerConfig& config);
 
 // truncate_prompt_tokens and truncation_side: the part of the above that embeddings have too.
 void read_truncation(Fields& fields, GenerationOptions& options);
