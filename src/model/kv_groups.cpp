@@ -1,5 +1,7 @@
 #include "model/kv_groups.h"
 
+#include <algorithm>
+
 #include "model/config.h"
 
 namespace octavo::model {

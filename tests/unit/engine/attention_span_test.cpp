@@ -5,21 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <numeric>
 
 #include "base/rng.h"
 #include "engine/scheduler.h"
+#include "support/counting.h"
 
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kBlockSize = 4;
+using testing::counting;
 
-std::vector<TokenId> counting(int64_t n, TokenId first = 0) {
-  std::vector<TokenId> ids(n);
-  std::iota(ids.begin(), ids.end(), first);
-  return ids;
-}
+constexpr int64_t kBlockSize = 4;
 
 TEST(AttentionSpan, PeakIsTheMostThatAnyScheduleHolds) {
   for (const AttentionSpan span : {AttentionSpan{.window = 1}, AttentionSpan{.window = 10},

@@ -6,18 +6,14 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/rng.h"
+#include "support/counting.h"
 
 namespace octavo::engine {
 namespace {
 
-std::vector<TokenId> counting(int64_t n, TokenId first = 0) {
-  std::vector<TokenId> ids(n);
-  std::iota(ids.begin(), ids.end(), first);
-  return ids;
-}
+using testing::counting;
 
 bool intact(const BlockManager& manager, std::initializer_list<const BlockTable*> tables) {
   return manager.check_integrity(std::vector(tables)) &&

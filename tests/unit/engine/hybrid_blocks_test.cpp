@@ -4,21 +4,17 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "base/rng.h"
 #include "engine/block_manager.h"
+#include "support/counting.h"
 
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kBlockSize = 4;
+using testing::counting;
 
-std::vector<TokenId> counting(int64_t n, TokenId first = 0) {
-  std::vector<TokenId> ids(n);
-  std::iota(ids.begin(), ids.end(), first);
-  return ids;
-}
+constexpr int64_t kBlockSize = 4;
 
 int64_t held_by(const BlockTable& table) {
   return static_cast<int64_t>(table.blocks.size()) -
