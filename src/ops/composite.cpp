@@ -16,7 +16,8 @@ void linear_experts(const Ops& ops, ExecContext& ctx, const LinearExpertsArgs& a
     const int64_t begin = a.offsets[e];
     const int64_t rows = a.offsets[e + 1] - begin;
     if (rows == 0) continue;
-    ops.linear(ctx, {a.out.row_range(begin, rows), a.x.row_range(begin, rows), &a.experts[e]});
+    ops.linear(ctx, {a.out.row_range(begin, rows), a.x.row_range(begin, rows), &a.experts[e],
+                     nullptr, a.outliers});
   }
 }
 
@@ -24,21 +25,21 @@ void norm_moe(const Ops& ops, ExecContext& ctx, const NormMoeArgs& a) {
   const Routing& routing = a.routing;
   const ExpertPlan& plan = a.plan;
   ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.router_logits, a.normed, a.router});
+  ops.linear(ctx, {a.router_logits, a.normed, a.router, nullptr, true});
   ops.route(ctx, {plan, a.router_logits, routing});
   const float* input_scales = routing.weighs_input ? plan.slot_weights : nullptr;
   ops.gather_rows(ctx, {a.expert_x, a.normed, plan.row_ids, input_scales});
-  const auto experts = [&](const Mat& out, const Mat& x, const Weight* weights) {
-    ops.linear_experts(ops, ctx, {out, x, weights, plan.offsets, routing.num_experts});
+  const auto experts = [&](const Mat& out, const Mat& x, const Weight* weights, bool outliers) {
+    ops.linear_experts(ops, ctx, {out, x, weights, plan.offsets, routing.num_experts, outliers});
   };
-  experts(a.expert_gate, a.expert_x, a.gate_proj);
-  experts(a.expert_up, a.expert_x, a.up_proj);
+  experts(a.expert_gate, a.expert_x, a.gate_proj, true);
+  experts(a.expert_up, a.expert_x, a.up_proj, true);
   ops.activation_mul(ctx, {a.expert_gate, a.expert_gate, a.expert_up, a.activation});
-  experts(a.expert_x, a.expert_gate, a.down_proj);
+  experts(a.expert_x, a.expert_gate, a.down_proj, false);
   ops.combine_experts(ctx, {a.x, a.expert_x, plan, routing.top_k, !routing.weighs_input});
   if (a.shared_gate_proj == nullptr) return;
-  ops.linear(ctx, {a.shared_gate, a.normed, a.shared_gate_proj});
-  ops.linear(ctx, {a.shared_up, a.normed, a.shared_up_proj});
+  ops.linear(ctx, {a.shared_gate, a.normed, a.shared_gate_proj, nullptr, true});
+  ops.linear(ctx, {a.shared_up, a.normed, a.shared_up_proj, nullptr, true});
   ops.activation_mul(ctx, {a.shared_gate, a.shared_gate, a.shared_up, a.activation});
   ops.linear_residual(ops, ctx, {a.x, a.shared_gate, a.shared_down_proj, nullptr, a.normed});
 }
@@ -46,7 +47,7 @@ void norm_moe(const Ops& ops, ExecContext& ctx, const NormMoeArgs& a) {
 void norm_lm_head(const Ops& ops, ExecContext& ctx, const NormLmHeadArgs& a) {
   ops.gather_rows(ctx, {a.normed, a.x, a.row_ids});
   ops.rms_norm(ctx, {a.normed, a.normed, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.logits, a.normed, a.lm_head});
+  ops.linear(ctx, {a.logits, a.normed, a.lm_head, nullptr, true});
   if (a.softcap > 0) ops.softcap(ctx, {a.logits, a.softcap});
 }
 
@@ -55,9 +56,9 @@ void norm_lm_head(const Ops& ops, ExecContext& ctx, const NormLmHeadArgs& a) {
 void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
   const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
   if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
-  ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias});
-  ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias});
+  ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias, true});
+  ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias, true});
+  ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias, true});
   finish_qkv(ops, ctx, a);
 }
 
@@ -94,8 +95,8 @@ void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs&
 void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& a) {
   const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
   if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias});
-  ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias});
+  ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias, true});
+  ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias, true});
   ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
   ops.linear_residual(ops, ctx,
                       {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
@@ -117,7 +118,7 @@ void Ops::linear(ExecContext& ctx, const LinearArgs& a) const {
   ExecContext rest = ctx;
   rest.workspace += bytes;
   rest.workspace_bytes -= bytes;
-  kernel(rest, {a.out, prepared, a.w, a.bias});
+  kernel(rest, {a.out, prepared, a.w, a.bias, a.outliers});
 }
 
 void set_default_composites(Ops& ops) {

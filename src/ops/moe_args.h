@@ -48,6 +48,7 @@ struct LinearExpertsArgs {
   const Weight* experts = nullptr;   // [num_experts], of one shape
   const int32_t* offsets = nullptr;  // [num_experts + 1]
   int64_t num_experts = 0;
+  bool outliers = false;  // as in LinearArgs
 };
 
 // out[t, :] += sum over j of weight(t, j) * y[slots[t, j], :], in the order of j.

@@ -65,6 +65,9 @@ struct LinearArgs {
   Mat x;    // [n, w.cols]
   const Weight* w = nullptr;
   const float* bias = nullptr;  // [w.rows] or null
+  // A few values of a row of x may be far above the others, as in the residual stream and after its
+  // norms: where activations are rounded, those take the precision of their neighbours.
+  bool outliers = false;
 };
 
 // out[t, i] = x[t, form.order[i]], rounded as the form says. out is not x.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/device_cpu.h"
+#include "backends/cpu/fine_blocks.h"
 #include "backends/cpu/linear_panels.h"
 #include "backends/cpu/pack_lanes.h"
 #include "kernel_test_util.h"
@@ -38,22 +39,35 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
          std::string(dtype_traits(info.param.dtype).name);
 }
 
+// A row rounded to int8 in blocks of 32; of `num_fine` blocks with the largest values to 15 bits.
+void round_to_int8(float* row, int64_t cols, int64_t num_fine) {
+  std::vector<std::pair<float, int64_t>> blocks;  // -largest, where it begins
+  for (int64_t b = 0; b < cols; b += 32) {
+    float top = 0;
+    for (int i = 0; i < 32; ++i) top = std::max(top, std::abs(row[b + i]));
+    blocks.emplace_back(-top, b);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t n = 0; n < blocks.size(); ++n) {
+    const float top = -blocks[n].first;
+    const float steps = static_cast<int64_t>(n) < num_fine ? 128 : 1;
+    const float inverse = top == 0 ? 0 : 127 / top * steps;
+    float* block = row + blocks[n].second;
+    for (int i = 0; i < 32; ++i)
+      block[i] = std::nearbyint(block[i] * inverse) * (top / 127) / steps;
+  }
+}
+
 // x as a kernel of this arithmetic sees it, by its definition.
-PaddedMat rounded(const PaddedMat& x, Arithmetic arithmetic) {
+PaddedMat rounded(const PaddedMat& x, Arithmetic arithmetic, bool outliers = false) {
   PaddedMat result = x;
   for (int64_t t = 0; t < x.mat().rows; ++t) {
     float* row = result.mat().row<float>(t);
     if (arithmetic == Arithmetic::kBFloat16) {
       for (int64_t i = 0; i < x.mat().cols; ++i) row[i] = bf16_to_float(float_to_bf16(row[i]));
     } else if (arithmetic == Arithmetic::kInt8) {
-      for (int64_t b = 0; b < x.mat().cols; b += 32) {
-        float top = 0;
-        for (int i = 0; i < 32; ++i) top = std::max(top, std::abs(row[b + i]));
-        const float inverse = top == 0 ? 0 : 127 / top;
-        for (int i = 0; i < 32; ++i) {
-          row[b + i] = std::nearbyint(row[b + i] * inverse) * (top / 127);
-        }
-      }
+      const int64_t cols = x.mat().cols;
+      round_to_int8(row, cols, outliers ? backends::cpu::num_fine_blocks(cols / 32) : 0);
     }
   }
   return result;
@@ -114,17 +128,52 @@ TEST_P(LinearKernel, AgreesWithTheOracle) {
       const PaddedMat bias = PaddedMat::random(rng, 1, outputs);
       PaddedMat out(rows, outputs, 7);
       Context context(2, rows, cols);
-      const ops::LinearArgs args = {out, x, &w, rows % 2 == 0 ? bias.mat().row<float>(0) : nullptr};
+      const bool outliers = rows % 3 != 1;
+      const ops::LinearArgs args = {out, x, &w, rows % 2 == 0 ? bias.mat().row<float>(0) : nullptr,
+                                    outliers};
       run(context, args);
       ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
       const Arithmetic arithmetic = GetParam().kernel->arithmetic;
-      ASSERT_LE(linear_error(out, rounded(x, arithmetic), args), kLinearSameActivations)
+      ASSERT_LE(linear_error(out, rounded(x, arithmetic, outliers), args), kLinearSameActivations)
           << rows << " x " << cols << " x " << outputs;
       ASSERT_LE(linear_error(out, x, args), linear_tolerance(arithmetic))
           << rows << " x " << cols << " x " << outputs;
     }
   }
 }
+
+double mean_square_error(const PaddedMat& actual, const PaddedMat& x, const ops::Weight& w) {
+  PaddedMat exact(x.mat().rows, w.rows);
+  ops::ExecContext ctx;
+  backends::ref::linear(ctx, {exact, x, &w});
+  double sum = 0;
+  for (int64_t t = 0; t < x.mat().rows; ++t) {
+    for (int64_t n = 0; n < w.rows; ++n) sum += std::pow(actual.at(t, n) - exact.at(t, n), 2);
+  }
+  return sum / static_cast<double>(x.mat().rows * w.rows);
+}
+
+// One value far above the others costs its block's other values most of their bits.
+TEST_P(LinearKernel, OutliersAreRoundedFinely) {
+  if (GetParam().kernel->arithmetic != Arithmetic::kInt8) GTEST_SKIP() << "does not round to int8";
+  Rng rng(9);
+  const int64_t cols = whole_blocks(576);
+  constexpr int64_t kOutputs = 65;
+  for (const int64_t rows : {1, 7, 40}) {
+    const ops::Weight w = random_weight(rng, GetParam().dtype, kOutputs, cols);
+    PaddedMat x = PaddedMat::random(rng, rows, cols);
+    for (int64_t t = 0; t < rows; ++t) x.at(t, random_int(rng, 0, cols - 1)) = 100;
+    PaddedMat plain(rows, kOutputs);
+    PaddedMat fine(rows, kOutputs);
+    Context context(1, rows, cols);
+    run(context, {plain, x, &w});
+    run(context, {fine, x, &w, nullptr, true});
+    ASSERT_LE(mean_square_error(fine, x, w), 0.3 * mean_square_error(plain, x, w)) << rows;
+  }
+}
+
+// LinearArgs::outliers.
+constexpr bool kOutliers[] = {false, true};
 
 TEST_P(LinearKernel, RowsAloneAreTheSameBitsAsInABatch) {
   Rng rng(2);
@@ -133,17 +182,19 @@ TEST_P(LinearKernel, RowsAloneAreTheSameBitsAsInABatch) {
   const int64_t rows = 141;  // more than a block of rows
   const ops::Weight w = random_weight(rng, GetParam().dtype, outputs, cols);
   const PaddedMat x = PaddedMat::random(rng, rows, cols, 3);
-  PaddedMat batch(rows, outputs);
   Context context(1, rows, cols);
-  run(context, {batch, x, &w});
-  for (const int64_t first : {0, 1, 5, 63, 127, 128, 140}) {
-    for (const int64_t count : {1, 2, 3, 7, 13}) {
-      if (first + count > rows) continue;
-      PaddedMat alone(count, outputs);
-      ops::Mat part = x.mat();
-      part.data = part.row<float>(first);
-      run(context, {alone, part.top(count), &w});
-      ASSERT_TRUE(same_bits(alone, batch, first)) << first << " + " << count;
+  for (const bool outliers : kOutliers) {
+    PaddedMat batch(rows, outputs);
+    run(context, {batch, x, &w, nullptr, outliers});
+    for (const int64_t first : {0, 1, 5, 63, 127, 128, 140}) {
+      for (const int64_t count : {1, 2, 3, 7, 13}) {
+        if (first + count > rows) continue;
+        PaddedMat alone(count, outputs);
+        ops::Mat part = x.mat();
+        part.data = part.row<float>(first);
+        run(context, {alone, part.top(count), &w, nullptr, outliers});
+        ASSERT_TRUE(same_bits(alone, batch, first)) << first << " + " << count;
+      }
     }
   }
 }
@@ -156,11 +207,11 @@ TEST_P(LinearKernel, ThreadsDoNotChangeABit) {
     const PaddedMat x = PaddedMat::random(rng, rows, cols);
     PaddedMat one(rows, 145);
     Context single(1, rows, cols);
-    run(single, {one, x, &w});
+    run(single, {one, x, &w, nullptr, true});
     for (const int threads : {2, 3}) {
       PaddedMat many(rows, 145);
       Context context(threads, rows, cols);
-      run(context, {many, x, &w});
+      run(context, {many, x, &w, nullptr, true});
       ASSERT_TRUE(same_bits(one, many)) << threads;
     }
   }
@@ -218,13 +269,15 @@ TEST_P(LinearKernel, ZerosAndExtremesStayFinite) {
     x.at(1, k) = k % 2 == 0 ? 1e30f : -1e30f;
     x.at(2, k) = 1e-30f;
   }
-  PaddedMat out(3, 33);
   Context context(1, 3, cols);
-  run(context, {out, x, &w});
-  for (int64_t n = 0; n < 33; ++n) {
-    EXPECT_EQ(out.at(0, n), 0);
-    EXPECT_TRUE(std::isfinite(out.at(1, n)));
-    EXPECT_TRUE(std::isfinite(out.at(2, n)));
+  for (const bool outliers : kOutliers) {
+    PaddedMat out(3, 33);
+    run(context, {out, x, &w, nullptr, outliers});
+    for (int64_t n = 0; n < 33; ++n) {
+      EXPECT_EQ(out.at(0, n), 0);
+      EXPECT_TRUE(std::isfinite(out.at(1, n)));
+      EXPECT_TRUE(std::isfinite(out.at(2, n)));
+    }
   }
 }
 
@@ -235,13 +288,15 @@ TEST_P(LinearKernel, NanAndInfinityAreNotLost) {
   for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
     PaddedMat x = PaddedMat::random(rng, 3, cols);
     x.at(1, 37) = bad;
-    PaddedMat out(3, 33);
     Context context(1, 3, cols);
-    run(context, {out, x, &w});
-    for (int64_t n = 0; n < 33; ++n) {
-      EXPECT_TRUE(std::isfinite(out.at(0, n)));
-      EXPECT_FALSE(std::isfinite(out.at(1, n))) << bad;
-      EXPECT_TRUE(std::isfinite(out.at(2, n)));
+    for (const bool outliers : kOutliers) {
+      PaddedMat out(3, 33);
+      run(context, {out, x, &w, nullptr, outliers});
+      for (int64_t n = 0; n < 33; ++n) {
+        EXPECT_TRUE(std::isfinite(out.at(0, n)));
+        EXPECT_FALSE(std::isfinite(out.at(1, n))) << bad;
+        EXPECT_TRUE(std::isfinite(out.at(2, n)));
+      }
     }
   }
 }
@@ -301,8 +356,9 @@ TEST_P(LinearKernel, PackedWeightsGiveTheBitsOfRows) {
       PaddedMat expected(rows, outputs);
       PaddedMat out(rows, outputs, 7);
       Context context(2, rows, cols);
-      run(context, {expected, x, &w});
-      run(context, {out, x, &lanes_of_w});
+      const bool outliers = rows % 3 != 1;
+      run(context, {expected, x, &w, nullptr, outliers});
+      run(context, {out, x, &lanes_of_w, nullptr, outliers});
       ASSERT_TRUE(out.padding_is_untouched()) << rows << " x " << cols << " x " << outputs;
       ASSERT_TRUE(same_bits(expected, out)) << rows << " x " << cols << " x " << outputs;
     }

@@ -94,9 +94,9 @@ void fused_norm_qkv_rope_write(const ops::Ops& ops, ops::ExecContext& ctx,
   if (!can_fuse(ops, {a.q_proj, a.k_proj, a.v_proj}, kernels)) {
     return ops::norm_qkv_rope_write(ops, ctx, a);
   }
-  const Int8Matrix matrices[] = {Int8Matrix(*a.q_proj, kernels.int8),
-                                 Int8Matrix(*a.k_proj, kernels.int8),
-                                 Int8Matrix(*a.v_proj, kernels.int8)};
+  const Int8Matrix matrices[] = {Int8Matrix(*a.q_proj, kernels.int8, true),
+                                 Int8Matrix(*a.k_proj, kernels.int8, true),
+                                 Int8Matrix(*a.v_proj, kernels.int8, true)};
   // Workspace holds the input in two forms; values of their own type are usual, keys are not.
   if (!matrices[1].shares_input_with(matrices[0])) return ops::norm_qkv_rope_write(ops, ctx, a);
   Arena shared(ctx.workspace, ctx.workspace_bytes);
@@ -124,7 +124,7 @@ void fused_linear_residual(const ops::Ops& ops, ops::ExecContext& ctx,
     return ops::linear_residual(ops, ctx, a);
   }
   Arena shared(ctx.workspace, ctx.workspace_bytes);
-  const Int8Matrix matrix(*a.w, kernels.int8);
+  const Int8Matrix matrix(*a.w, kernels.int8, false);
   const QuantizedBlock* y = quantize_input(ctx, a.y, {}, matrix, kernels.int8, shared);
   run_product(ctx, {{a.x, a.y, a.w, a.bias}, true}, matrix, y, kernels.int8.panel, shared);
 }
@@ -134,9 +134,9 @@ void fused_norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx,
   if (!can_fuse(ops, {a.gate_proj, a.up_proj, a.down_proj}, kernels)) {
     return ops::norm_gated_mlp(ops, ctx, a);
   }
-  const Int8Matrix gate(*a.gate_proj, kernels.int8);
-  const Int8Matrix up(*a.up_proj, kernels.int8);
-  const Int8Matrix down(*a.down_proj, kernels.int8);
+  const Int8Matrix gate(*a.gate_proj, kernels.int8, true);
+  const Int8Matrix up(*a.up_proj, kernels.int8, true);
+  const Int8Matrix down(*a.down_proj, kernels.int8, false);
   if (!up.shares_input_with(gate)) return ops::norm_gated_mlp(ops, ctx, a);
   Arena shared(ctx.workspace, ctx.workspace_bytes);
   const QuantizedBlock* x =

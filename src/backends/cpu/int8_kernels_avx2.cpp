@@ -45,6 +45,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Ker
     _mm256_storeu_si256(reinterpret_cast<IntVec*>(dst->codes),
                         _mm256_permutevar8x32_epi32(bytes, order));
     dst->scale = top / 127.0f;
+    dst->fine = kNoneFine;
     const int32_t first = sum_lanes(add_int(values[0], values[1]));
     const int32_t second = sum_lanes(add_int(values[2], values[3]));
     set_sum(*dst, 0, kernel.parts == 1 ? first + second : first, kernel.zero);
@@ -71,10 +72,69 @@ OCTAVO_INLINE IntVec multiply_pairs(IntVec codes, IntVec x) {
   return _mm256_maddubs_epi16(codes, x);
 }
 
-template <typename Block, int kRows>
-OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
+// Part `p` of one row's upper codes.
+template <typename Block>
+OCTAVO_INLINE IntVec upper_dots(const QuantizedBlock& x, const PanelBlock<kParts<Block>>& w, int p,
+                                int lane) {
   constexpr int kRun = groups_in_16_bits<Block>();
   constexpr int kPartGroups = kGroups / kParts<Block>;
+  const int8_t* upper = (&x)[x.fine].codes;
+  IntVec dots = {};
+  for (int run = p * kPartGroups; run < (p + 1) * kPartGroups; run += kRun) {
+    IntVec pairs = {};
+    for (int g = run; g < run + kRun; ++g) {
+      int32_t four;
+      memcpy(&four, upper + 4 * g, sizeof(four));
+      const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w.codes[g] + lane));
+      pairs = _mm256_add_epi16(pairs, multiply_pairs<Block>(codes, set1_int(four)));
+    }
+    dots = add_int(dots, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  return dots;
+}
+
+// One block of a panel times that of kRows rows, added to `sums`. kFine: of some rows it is fine.
+template <typename Block, int kRows, bool kFine>
+OCTAVO_INLINE void add_block(Vec (&sums)[kRows], const PanelBlock<kParts<Block>>& w,
+                             const QuantizedBlock* x, int64_t x_stride, int lane) {
+  constexpr int kRun = groups_in_16_bits<Block>();
+  constexpr int kPartGroups = kGroups / kParts<Block>;
+  for (int p = 0; p < kParts<Block>; ++p) {
+    IntVec dots[kRows];
+    for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * x_stride].corrections[p]);
+    for (int run = p * kPartGroups; run < (p + 1) * kPartGroups; run += kRun) {
+      IntVec pairs[kRows] = {};
+      for (int g = run; g < run + kRun; ++g) {
+        const IntVec codes = _mm256_load_si256(reinterpret_cast<const IntVec*>(w.codes[g] + lane));
+        for (int r = 0; r < kRows; ++r) {
+          int32_t four;
+          memcpy(&four, x[r * x_stride].codes + 4 * g, sizeof(four));
+          const IntVec product = multiply_pairs<Block>(codes, set1_int(four));
+          pairs[r] = g == run ? product : _mm256_add_epi16(pairs[r], product);
+        }
+      }
+      for (int r = 0; r < kRows; ++r) {
+        dots[r] = add_int(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+      }
+    }
+    for (int r = 0; kFine && r < kRows; ++r) {
+      const QuantizedBlock& block = x[r * x_stride];
+      if (block.fine <= 0) continue;
+      dots[r] = add_upper(dots[r], upper_dots<Block>(block, w, p, lane));
+    }
+    const Vec d = load(w.d[p] + lane);
+    for (int r = 0; r < kRows; ++r) {
+      const QuantizedBlock& block = x[r * x_stride];
+      sums[r] = fma(to_float(dots[r]), d * set1(block.scale), sums[r]);
+      if constexpr (kFormat<Block>.has_min) {
+        sums[r] = fma(load(w.m[p] + lane), set1(block.sums[p]), sums[r]);
+      }
+    }
+  }
+}
+
+template <typename Block, int kRows>
+OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
   const QuantizedBlock* x = a.x + row * a.x_stride;
   float* out = a.out + row * a.out_stride + lane;
   Vec sums[kRows];
@@ -82,35 +142,14 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row, int lane) {
     sums[r] = a.accumulate ? load(out + r * a.out_stride) : set1(0);
   }
   const auto* w = static_cast<const PanelBlock<kParts<Block>>*>(a.panel);
-  for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
-    for (int p = 0; p < kParts<Block>; ++p) {
-      IntVec dots[kRows];
-      for (int r = 0; r < kRows; ++r) dots[r] = set1_int(x[r * a.x_stride].corrections[p]);
-      for (int run = p * kPartGroups; run < (p + 1) * kPartGroups; run += kRun) {
-        IntVec pairs[kRows] = {};
-        for (int g = run; g < run + kRun; ++g) {
-          const IntVec codes =
-              _mm256_load_si256(reinterpret_cast<const IntVec*>(w->codes[g] + lane));
-          for (int r = 0; r < kRows; ++r) {
-            int32_t four;
-            memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
-            const IntVec product = multiply_pairs<Block>(codes, set1_int(four));
-            pairs[r] = g == run ? product : _mm256_add_epi16(pairs[r], product);
-          }
-        }
-        for (int r = 0; r < kRows; ++r) {
-          dots[r] = add_int(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
-        }
-      }
-      const Vec d = load(w->d[p] + lane);
-      for (int r = 0; r < kRows; ++r) {
-        const QuantizedBlock& block = x[r * a.x_stride];
-        sums[r] = fma(to_float(dots[r]), d * set1(block.scale), sums[r]);
-        if constexpr (kFormat<Block>.has_min) {
-          sums[r] = fma(load(w->m[p] + lane), set1(block.sums[p]), sums[r]);
-        }
-      }
-    }
+  const auto* end = w + a.blocks;
+  while (w < end) {
+    const auto* fine = w + blocks_to_fine<kRows>(x, a.x_stride, end - w);
+    for (; w < fine; ++w, ++x) add_block<Block, kRows, false>(sums, *w, x, a.x_stride, lane);
+    if (w == end) break;
+    add_block<Block, kRows, true>(sums, *w, x, a.x_stride, lane);
+    ++w;
+    ++x;
   }
   for (int r = 0; r < kRows; ++r) store(out + r * a.out_stride, sums[r]);
 }

@@ -25,6 +25,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Ker
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes), _mm512_cvtsepi32_epi8(a));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst->codes + kLanes), _mm512_cvtsepi32_epi8(c));
     dst->scale = top / 127.0f;
+    dst->fine = kNoneFine;
     if (kernel.parts == 1) {
       set_sum(*dst, 0, _mm512_reduce_add_epi32(add_int(a, c)), kernel.zero);
     } else {
@@ -34,9 +35,58 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Ker
   }
 }
 
+// dot + four codes of each lane times four of a row.
+OCTAVO_INLINE IntVec add_dot(IntVec dot, IntVec codes, const int8_t* x) {
+  int32_t four;
+  memcpy(&four, x, sizeof(four));
+  return _mm512_dpbusd_epi32(dot, codes, set1_int(four));
+}
+
+// One block of a panel times that of kRows rows, added to `sums`. kFine: of some rows it is fine.
+template <int kRows, bool kMin, int kNumParts, bool kFine>
+OCTAVO_INLINE void add_block(Vec (&sums)[kRows][2], const PanelBlock<kNumParts>& w,
+                             const QuantizedBlock* x, int64_t x_stride) {
+  constexpr int kPartGroups = kGroups / kNumParts;
+  for (int p = 0; p < kNumParts; ++p) {
+    IntVec dots[kRows][2];
+    for (int r = 0; r < kRows; ++r) {
+      dots[r][0] = dots[r][1] = set1_int(x[r * x_stride].corrections[p]);
+    }
+    for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
+      const IntVec w0 = _mm512_load_si512(w.codes[g]);
+      const IntVec w1 = _mm512_load_si512(w.codes[g] + kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        const int8_t* codes = x[r * x_stride].codes + 4 * g;
+        dots[r][0] = add_dot(dots[r][0], w0, codes);
+        dots[r][1] = add_dot(dots[r][1], w1, codes);
+      }
+    }
+    for (int r = 0; kFine && r < kRows; ++r) {
+      const QuantizedBlock& block = x[r * x_stride];
+      if (block.fine <= 0) continue;
+      const int8_t* upper = (&block)[block.fine].codes;
+      for (int v = 0; v < 2; ++v) {
+        IntVec dot = set1_int(0);
+        for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
+          dot = add_dot(dot, _mm512_load_si512(w.codes[g] + v * kLanes), upper + 4 * g);
+        }
+        dots[r][v] = add_upper(dots[r][v], dot);
+      }
+    }
+    for (int v = 0; v < 2; ++v) {
+      const Vec d = load(w.d[p] + v * kLanes);
+      const Vec m = kMin ? load(w.m[p] + v * kLanes) : set1(0);
+      for (int r = 0; r < kRows; ++r) {
+        const QuantizedBlock& block = x[r * x_stride];
+        sums[r][v] = fma(to_float(dots[r][v]), d * set1(block.scale), sums[r][v]);
+        if constexpr (kMin) sums[r][v] = fma(m, set1(block.sums[p]), sums[r][v]);
+      }
+    }
+  }
+}
+
 template <int kRows, bool kMin, int kNumParts>
 OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
-  constexpr int kPartGroups = kGroups / kNumParts;
   const QuantizedBlock* x = a.x + row * a.x_stride;
   float* out = a.out + row * a.out_stride;
   Vec sums[kRows][2];
@@ -46,32 +96,14 @@ OCTAVO_INLINE void multiply_tile(const Int8Multiply& a, int64_t row) {
     }
   }
   const auto* w = static_cast<const PanelBlock<kNumParts>*>(a.panel);
-  for (int64_t b = 0; b < a.blocks; ++b, ++w, ++x) {
-    for (int p = 0; p < kNumParts; ++p) {
-      IntVec dots[kRows][2];
-      for (int r = 0; r < kRows; ++r) {
-        dots[r][0] = dots[r][1] = set1_int(x[r * a.x_stride].corrections[p]);
-      }
-      for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
-        const IntVec w0 = _mm512_load_si512(w->codes[g]);
-        const IntVec w1 = _mm512_load_si512(w->codes[g] + kLanes);
-        for (int r = 0; r < kRows; ++r) {
-          int32_t four;
-          memcpy(&four, x[r * a.x_stride].codes + 4 * g, sizeof(four));
-          dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], w0, set1_int(four));
-          dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], w1, set1_int(four));
-        }
-      }
-      for (int v = 0; v < 2; ++v) {
-        const Vec d = load(w->d[p] + v * kLanes);
-        const Vec m = kMin ? load(w->m[p] + v * kLanes) : set1(0);
-        for (int r = 0; r < kRows; ++r) {
-          const QuantizedBlock& block = x[r * a.x_stride];
-          sums[r][v] = fma(to_float(dots[r][v]), d * set1(block.scale), sums[r][v]);
-          if constexpr (kMin) sums[r][v] = fma(m, set1(block.sums[p]), sums[r][v]);
-        }
-      }
-    }
+  const auto* end = w + a.blocks;
+  while (w < end) {
+    const auto* fine = w + blocks_to_fine<kRows>(x, a.x_stride, end - w);
+    for (; w < fine; ++w, ++x) add_block<kRows, kMin, kNumParts, false>(sums, *w, x, a.x_stride);
+    if (w == end) break;
+    add_block<kRows, kMin, kNumParts, true>(sums, *w, x, a.x_stride);
+    ++w;
+    ++x;
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < 2; ++v) store(out + r * a.out_stride + v * kLanes, sums[r][v]);
@@ -106,14 +138,21 @@ template <typename Block, int kRows>
 OCTAVO_INLINE void add_products(Vec (&sums)[kRows], const LaneBlock<kParts<Block>>& w,
                                 const QuantizedBlock* x, int64_t x_stride) {
   constexpr int kPartGroups = kGroups / kParts<Block>;
+#pragma GCC unroll 8  // else sums are kept in memory
   for (int r = 0; r < kRows; ++r) {
     const QuantizedBlock& block = x[r * x_stride];
     for (int p = 0; p < kParts<Block>; ++p) {
       IntVec dot = set1_int(block.corrections[p]);
       for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
-        int32_t four;
-        memcpy(&four, block.codes + 4 * g, sizeof(four));
-        dot = _mm512_dpbusd_epi32(dot, w.codes[g], set1_int(four));
+        dot = add_dot(dot, w.codes[g], block.codes + 4 * g);
+      }
+      if (block.fine > 0) {
+        const int8_t* upper = (&block)[block.fine].codes;
+        IntVec upper_dot = set1_int(0);
+        for (int g = p * kPartGroups; g < (p + 1) * kPartGroups; ++g) {
+          upper_dot = add_dot(upper_dot, w.codes[g], upper + 4 * g);
+        }
+        dot = add_upper(dot, upper_dot);
       }
       sums[r] = fma(to_float(dot), w.d[p] * set1(block.scale), sums[r]);
       if constexpr (kFormat<Block>.has_min) {

@@ -33,7 +33,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Ker
     }
     if (!finite) {
       const float nan = std::numeric_limits<float>::quiet_NaN();
-      *dst = {nan, {nan, nan}, {}, {}};
+      *dst = {nan, {nan, nan}, {}, kNoneFine, {}};
       continue;
     }
     const float inverse = top >= kLeastMagnitude ? 127.0f / top : 0;
@@ -43,6 +43,7 @@ void quantize(QuantizedBlock* dst, const float* x, int64_t blocks, const Int8Ker
       sums[i * kernel.parts / kBlockValues] += dst->codes[i];
     }
     dst->scale = top / 127.0f;
+    dst->fine = kNoneFine;
     for (int p = 0; p < 2; ++p) {
       dst->sums[p] = dst->scale * static_cast<float>(sums[p]);
       dst->corrections[p] = -kernel.zero * sums[p];
@@ -130,6 +131,13 @@ void unpack(void* panel, const Int8Weights& weights) {
   }
 }
 
+template <int kCount>
+int32_t dot_product(const int16_t* w, const int8_t* x) {
+  int32_t dot = 0;
+  for (int i = 0; i < kCount; ++i) dot += w[i] * static_cast<int16_t>(x[i]);
+  return dot;
+}
+
 template <int kNumParts>
 void multiply(const Int8Multiply& a) {
   constexpr int kPartValues = kBlockValues / kNumParts;
@@ -140,9 +148,10 @@ void multiply(const Int8Multiply& a) {
     float sum = a.accumulate ? *out : 0;
     for (int64_t b = 0; b < a.blocks; ++b, ++x, ++w) {
       for (int p = 0; p < kNumParts; ++p) {
-        int32_t dot = 0;
-        for (int i = p * kPartValues; i < (p + 1) * kPartValues; ++i) {
-          dot += w->codes[i] * static_cast<int16_t>(x->codes[i]);
+        const int16_t* codes = w->codes + p * kPartValues;
+        int32_t dot = dot_product<kPartValues>(codes, x->codes + p * kPartValues);
+        if (x->fine > 0) {
+          dot += kUpperStep * dot_product<kPartValues>(codes, x[x->fine].codes + p * kPartValues);
         }
         sum += static_cast<float>(dot) * (w->d[p] * x->scale);
         sum += w->m[p] * x->sums[p];

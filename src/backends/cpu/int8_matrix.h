@@ -11,18 +11,21 @@ namespace octavo::backends::cpu {
 
 class Int8Matrix {
  public:
-  Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels);
+  // `outliers`: as in LinearArgs, of the activations it is multiplied with.
+  Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels, bool outliers);
 
   const Int8Kernel& kernel() const { return kernel_; }
-  int64_t blocks() const { return blocks_; }  // of 32 values, in a row
+  int64_t blocks() const { return blocks_; }            // of 32 values, in a row
+  int64_t fine_blocks() const { return fine_blocks_; }  // how many of them, of a row of activations
+  int64_t x_stride() const { return blocks_ + fine_blocks_; }
 
   // Whether activations that were rounded for one can be multiplied with the other.
   bool shares_input_with(const Int8Matrix& other) const {
     return kernel_.zero == other.kernel_.zero && kernel_.parts == other.kernel_.parts &&
-           blocks_ == other.blocks_;
+           blocks_ == other.blocks_ && fine_blocks_ == other.fine_blocks_;
   }
 
-  // A panel times rows [task.row, ...) of x, which are blocks() long.
+  // A panel times rows [task.row, ...) of x, which are x_stride() apart.
   void multiply(const PanelTask& task, const QuantizedBlock* x, Arena& arena) const;
 
  private:
@@ -32,6 +35,7 @@ class Int8Matrix {
   const Int8Kernel& kernel_;
   ops::UnpackRowFn unpack_row_;
   int64_t blocks_;
+  int64_t fine_blocks_;
   int64_t chunk_;  // blocks of the file that are unpacked at a time
 };
 

@@ -20,11 +20,30 @@ OCTAVO_INLINE bool is_finite(float largest, bool has_nan) {
 OCTAVO_INLINE void mark_not_finite(QuantizedBlock& block) {
   memset(&block, 0, sizeof(block));
   block.scale = block.sums[0] = block.sums[1] = __builtin_nanf("");
+  block.fine = kNoneFine;
 }
 
 OCTAVO_INLINE void set_sum(QuantizedBlock& block, int part, int32_t sum, int zero) {
   block.sums[part] = block.scale * static_cast<float>(sum);
   block.corrections[part] = -zero * sum;
+}
+
+// How many of `blocks` blocks, of each of kRows rows, come before the first that is fine in one.
+template <int kRows>
+OCTAVO_INLINE int64_t blocks_to_fine(const QuantizedBlock* x, int64_t x_stride, int64_t blocks) {
+  int32_t next = kNoneFine;
+  for (int r = 0; r < kRows; ++r) {
+    const int32_t fine = x[r * x_stride].fine;
+    next = fine > next ? fine : next;
+  }
+  if (next > 0) return 0;
+  return -next < blocks ? -next : blocks;
+}
+
+// Upper codes' products are worth kUpperStep times as much.
+OCTAVO_INLINE IntVec add_upper(IntVec dots, IntVec upper_dots) {
+  static_assert(kUpperStep == 1 << 7);
+  return add_int(dots, shift_left<7>(upper_dots));
 }
 
 // Fetches part `s` of the block of kLanes rows at `at`. Of a large block a part is fetched with

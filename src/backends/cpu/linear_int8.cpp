@@ -1,3 +1,4 @@
+#include "backends/cpu/fine_blocks.h"
 #include "backends/cpu/int8_matrix.h"
 #include "backends/cpu/linear.h"
 #include "backends/cpu/pack_lanes.h"
@@ -44,13 +45,14 @@ void unpack_rows(const void* (&rows)[kMaxPanel], int panel, ops::KValues* dst, i
 
 }  // namespace
 
-Int8Matrix::Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels)
+Int8Matrix::Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels, bool outliers)
     : w_(w),
       kernels_(kernels),
       by_kernel_(unpacked_by_kernel(w.dtype)),
       kernel_(by_kernel_ ? kernels.by_type[quantized_index(w.dtype)] : kernels.unpacked),
       unpack_row_(by_kernel_ ? nullptr : ops::unpack_row_fn(w.dtype)),
-      blocks_(w.cols / ops::kBlockValues) {
+      blocks_(w.cols / ops::kBlockValues),
+      fine_blocks_(outliers ? num_fine_blocks(blocks_) : 0) {
   // Chunks of whole blocks of the file and of about equal length.
   const int64_t sub_blocks = dtype_traits(w.dtype).block_size / ops::kBlockValues;
   const int64_t file_blocks = blocks_ / sub_blocks;
@@ -60,17 +62,17 @@ Int8Matrix::Int8Matrix(const ops::Weight& w, const Int8Kernels& kernels)
 }
 
 void Int8Matrix::multiply(const PanelTask& task, const QuantizedBlock* x, Arena& arena) const {
-  const QuantizedBlock* rows = x + task.row * blocks_;
+  const QuantizedBlock* rows = x + task.row * x_stride();
   const int lanes = packed_lanes(w_.layout);
   const int64_t lane_stride = lanes * w_.row_bytes();
   const bool packed = task.packed != nullptr;
-  Int8Multiply product = {task.out,      task.out_stride, rows,    blocks_,
+  Int8Multiply product = {task.out,      task.out_stride, rows,    x_stride(),
                           task.num_rows, nullptr,         blocks_, false};
   const int64_t passes = by_kernel_ ? few_passes(task.num_rows, kernels_.few_rows, packed) : 0;
   for (int64_t i = 0; i < passes; ++i) {
     const int64_t begin = task.num_rows * i / passes;
     product.out = task.out + begin * task.out_stride;
-    product.x = rows + begin * blocks_;
+    product.x = rows + begin * x_stride();
     product.rows = task.num_rows * (i + 1) / passes - begin;
     kernel_.multiply_few(
         product, {packed ? nullptr : task.weights, blocks_, task.next, task.packed, lane_stride});
@@ -108,7 +110,7 @@ void Int8Matrix::multiply(const PanelTask& task, const QuantizedBlock* x, Arena&
 QuantizedBlock* quantize_input(ops::ExecContext& ctx, const ops::Mat& x, const InputNorm& norm,
                                const Int8Matrix& matrix, const Int8Kernels& kernels,
                                Arena& shared) {
-  auto* result = shared.take<QuantizedBlock>(x.rows * matrix.blocks());
+  auto* result = shared.take<QuantizedBlock>(x.rows * matrix.x_stride());
   const int64_t grain = std::max<int64_t>(1, kMinQuantizedValues / x.cols);
   ctx.pool->parallel_for(x.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
@@ -118,7 +120,9 @@ QuantizedBlock* quantize_input(ops::ExecContext& ctx, const ops::Mat& x, const I
         rms_norm_row(normed, row, norm.weight, norm.eps, x.cols);
         row = normed;
       }
-      kernels.quantize(result + t * matrix.blocks(), row, matrix.blocks(), matrix.kernel());
+      QuantizedBlock* blocks = result + t * matrix.x_stride();
+      kernels.quantize(blocks, row, matrix.blocks(), matrix.kernel());
+      refine_largest(blocks, row, matrix.blocks(), matrix.fine_blocks(), matrix.kernel());
     }
   });
   return result;
@@ -126,7 +130,7 @@ QuantizedBlock* quantize_input(ops::ExecContext& ctx, const ops::Mat& x, const I
 
 void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kernels& kernels) {
   Arena shared(ctx.workspace, ctx.workspace_bytes);
-  const Int8Matrix matrix(*a.w, kernels);
+  const Int8Matrix matrix(*a.w, kernels, a.outliers);
   const QuantizedBlock* x = quantize_input(ctx, a.x, {}, matrix, kernels, shared);
   const PanelJob job{a};
   for_each_panel(
@@ -135,11 +139,12 @@ void linear_int8(ops::ExecContext& ctx, const ops::LinearArgs& a, const Int8Kern
 }
 
 int64_t linear_workspace_bytes(int64_t rows, int64_t cols, int num_threads) {
-  // Rounded activations: 4 bytes a value at most (float32 rounded to bfloat16); as int8 twice, for
-  // the fused regions.
-  static_assert(2 * sizeof(QuantizedBlock) <= ops::kBlockValues * sizeof(float));
-  return round_up(rows * round_up(cols, 2) * static_cast<int64_t>(sizeof(float)), kCacheLine) +
-         num_threads * kLinearThreadBytes;
+  // Rounded activations, float32 rounded to bfloat16 or int8 twice, for the fused regions.
+  const int64_t blocks = (cols + ops::kBlockValues - 1) / ops::kBlockValues;
+  const int64_t x_stride = blocks + num_fine_blocks(blocks);
+  const auto row_bytes = std::max(round_up(cols, 2) * static_cast<int64_t>(sizeof(float)),
+                                  2 * x_stride * static_cast<int64_t>(sizeof(QuantizedBlock)));
+  return 2 * kCacheLine + rows * row_bytes + num_threads * kLinearThreadBytes;
 }
 
 }  // namespace octavo::backends::cpu

@@ -74,13 +74,21 @@ extern const FloatKernels kFloatAvx2;
 extern const FloatKernels kFloatAvx512;
 
 // Activations rounded to int8, 32 values to a block. A block has one part, or two of 16 values
-// where the weights have a scale for each 16; of one part the second sum is not used.
+// where the weights have a scale for each 16; of one part the second sum is not used. A fine block
+// has codes of 15 bits, kUpperStep * upper + codes: the upper ones, of 8 bits, lie in another
+// block.
 struct QuantizedBlock {
-  float scale;             // largest magnitude / 127
+  float scale;             // largest magnitude / 127; of a fine block a 128th of that
   float sums[2];           // scale * sum(codes) of a part: meets the minimum of types that have one
   int32_t corrections[2];  // -zero * sum(codes) of a part
-  int8_t codes[32];        // round(x / scale), ties to even
+  // Of a fine block how many blocks further on its upper codes are; of another, negative, how many
+  // further on the row's next fine block is, or as many or more as the row has.
+  int32_t fine;
+  int8_t codes[32];  // round(x / scale), ties to even; of a fine block less kUpperStep * upper
 };
+
+inline constexpr int32_t kNoneFine = -0x40000000;
+inline constexpr int kUpperStep = 128;
 
 // A block whose values are all smaller counts as zero, so that 127 / largest stays finite. One with
 // an infinity or a NaN has a NaN for its scale and sums, and zeros for codes.
