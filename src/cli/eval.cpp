@@ -16,6 +16,7 @@
 #include "cli/message.h"
 #include "cli/model_args.h"
 #include "cli/progress_bar.h"
+#include "formats/output_file.h"
 
 namespace octavo::cli {
 namespace {
@@ -122,17 +123,32 @@ int print_report(const JsonObject& report, bool json, const std::string& text) {
 
 // --- perplexity ---
 
-Result<JsonObject> measure_perplexity(Model& model, const EvalArgs& args) {
-  const EvalText text = OCTAVO_TRY(prepare(model, OCTAVO_TRY(read_text(args.text)), args));
+// One a line; enough digits for a float, which logits are.
+Status write_values(formats::OutputFile& file, std::span<const double> values) {
+  std::string text;
+  for (const double value : values) text += format("{:.9g}\n", value);
+  OCTAVO_TRY(file.write(std::as_bytes(std::span(text))));
+  return file.commit();
+}
+
+Result<JsonObject> measure_perplexity(Model& model, const EvalArgs& args,
+                                      const std::string& nll_path) {
+  const std::string content = OCTAVO_TRY(read_text(args.text));
+  const EvalText text = OCTAVO_TRY(prepare(model, content, args));
+  formats::OutputFile nll_file;
+  if (!nll_path.empty()) OCTAVO_TRY(nll_file.open(nll_path));
   SampleMean nll;
+  std::vector<double> values;
   Model* const models[] = {&model};
   OCTAVO_TRY(walk(models, text, [&](TokenId id, auto logits) -> Status {
-    nll.add(negative_log_likelihood(logits[0], id));
+    values.push_back(negative_log_likelihood(logits[0], id));
+    nll.add(values.back());
     return {};
   }));
   if (!std::isfinite(nll.mean())) {
     return data_loss(format("{}: the model's logits hold NaN", model.info().path));
   }
+  if (nll_file.is_open()) OCTAVO_TRY(write_values(nll_file, values));
   JsonObject report{{"model", model.info().path}};
   for (const auto& item : describe_text(args, text, nll.count())) report.insert(item);
   for (const auto& item : describe_perplexity(nll)) report.insert(item);
@@ -140,18 +156,24 @@ Result<JsonObject> measure_perplexity(Model& model, const EvalArgs& args) {
 }
 
 int run_perplexity(int argc, const char* const* argv) {
-  Args args("eval perplexity",
-            "Measure the perplexity of a model on a text: e to the mean negative log-likelihood\n"
-            "(NLL) of its tokens. Windows and counting are those of llama.cpp's llama-perplexity.",
-            "  octavo eval perplexity smollm2 --text wiki.test.raw\n"
-            "  octavo eval perplexity model.gguf --text book.txt --ctx-size 2048 --json\n");
+  Args args(
+      "eval perplexity",
+      "Measure the perplexity of a model on a text: e to the mean negative log-likelihood\n"
+      "(NLL) of its tokens. Windows and counting are those of llama.cpp's llama-perplexity.",
+      "  octavo eval perplexity smollm2 --text wiki.test.raw\n"
+      "  octavo eval perplexity smollm2 --text wiki.test.raw --dtype float32 --save-nll exact\n"
+      "  octavo eval perplexity model.gguf --text book.txt --ctx-size 2048 --json\n");
   ModelArgs model_args(args);
   const EvalArgs eval(args);
+  std::string nll_path;
+  args.option("--save-nll", nll_path,
+              "a file for the NLL of every counted token, one a line: two runs on one text can be "
+              "compared token by token");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   if (eval.usage_error()) return kExitUsage;
   const auto model = model_args.load();
   if (!model.ok()) return fail(model.status());
-  const auto report = measure_perplexity(**model, eval);
+  const auto report = measure_perplexity(**model, eval, nll_path);
   if (!report.ok()) return fail(report.status());
   return print_report(
       *report, eval.json,

@@ -113,7 +113,10 @@ std::string text_file(size_t count) {
 void expect_perplexity(bool bos, const std::string& flags, const std::vector<Window>& windows) {
   SCOPED_TRACE(flags);
   const std::string model = letter_model(bos ? "bos" : "plain", bos);
-  const Json report = eval("perplexity " + model + " --text " + text_file(50) + " " + flags);
+  const std::string saved = testing::temp_path("nll.txt");
+  const Json report = eval("perplexity " + model + " --text " + text_file(50) + " " + flags +
+                           " --save-nll " + saved);
+  std::ifstream saved_nlls(saved);
   double sum = 0;
   double squares = 0;
   double count = 0;
@@ -124,11 +127,17 @@ void expect_perplexity(bool bos, const std::string& flags, const std::vector<Win
     const auto rows = log_probabilities(model, part);
     for (size_t i = window.first; i < window.size; ++i) {
       const double nll = -rows[i - 1][part[i]];
+      double saved_nll = 0;
+      ASSERT_TRUE(saved_nlls >> saved_nll);
+      EXPECT_NEAR(saved_nll, nll, 1e-5);
       sum += nll;
       squares += nll * nll;
       ++count;
     }
   }
+  std::string more;
+  EXPECT_FALSE(saved_nlls >> more) << more;
+  std::filesystem::remove(saved);
   const double mean = sum / count;
   const double error = std::sqrt((squares / count - mean * mean) / (count - 1));
   EXPECT_EQ(report.at("tokens").as_int64(), count);
@@ -201,6 +210,8 @@ TEST(CliEval, Refusals) {
   expect_failure(octavo("eval compare " + model + " --text " + text), 2, "OTHER");
   expect_failure(octavo(perplexity + "--text /no/such/file"), 1, "/no/such/file");
   expect_failure(octavo(perplexity + "--text /"), 1, "/");
+  expect_failure(octavo(perplexity + "--ctx-size 16 --save-nll /no/such/file --text " + text), 1,
+                 "/no/such/file");
   expect_failure(octavo(perplexity + "--text " + text), 1, "50 tokens");
   expect_failure(octavo(perplexity + "--ctx-size 26 --text " + text), 1, "need 52");
   for (const char* size : {"1", "0", "-5", "9223372036854775807"}) {
