@@ -74,6 +74,13 @@ struct alignas(16) DecodeLimits {
   }
 };
 
+// Where a warp that computes is: counted from the kernel's start, and the split's first key. In
+// shared memory for the same reason.
+struct alignas(16) DecodePlace {
+  uint32_t item, split, tile;
+  int begin;
+};
+
 // Beside the ring and the values to merge.
 template <class Config>
 struct DecodeShared {
@@ -83,10 +90,12 @@ struct DecodeShared {
   int2 seen[Config::kWarps][Config::kRows];      // first and last key, each warp for itself
   uint64_t tree[Config::kWarps][Config::kRows];  // which query tokens, where there is a tree mask
   DecodeLimits limits[Config::kWarps];
-  int is_last_split;
+  DecodePlace places[Config::kWarps];
+  int is_last_part;
 
   // By one thread; then a barrier of the block.
   __device__ void init() {
+    for (DecodePlace& place : places) place = {};
     pipe.init(Config::Copies::kArrivals, Config::kWarps + 2);  // and a merger, and a producer
     mbarrier_init(shared_address(&merge_full), Config::kWarps);
     mbarrier_init(shared_address(&merge_empty), 1);

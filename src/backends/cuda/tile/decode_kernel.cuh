@@ -1,10 +1,11 @@
-// Paged decode attention: the kernel, for any way of copying. An item is a split of a sequence for
-// one kv head and 8 or 16 query rows of its group. In a block two warps copy (decode_stream.cuh);
-// several compute (decode_math.cuh): they take an item's tiles in turn, each with its own softmax
-// and output; others merge what those found (decode_merge.cuh). They hand over through barriers
-// in shared memory, so that nobody waits for a latency of the others.
+// Paged decode attention: the kernel, for any way of copying. An item is a part of a sequence, one
+// or more of its splits, for one kv head and 8 or 16 query rows of its group. In a block two warps
+// copy (decode_stream.cuh); several compute (decode_math.cuh): they take a split's tiles in turn,
+// each with its own softmax and output; others merge what those found (decode_merge.cuh). They
+// hand over through barriers in shared memory, so that nobody waits for a latency of the others.
 #pragma once
 
+#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/tile/decode_config.cuh"
 #include "backends/cuda/tile/decode_merge.cuh"
@@ -27,31 +28,43 @@ class DecodeWarp {
 
   __device__ void run() {
     pdl_wait();
-    for (uint32_t ordinal = 0;; ++ordinal) {
-      const DecodeItem& item = shared_.pipe.wait_item(ordinal);
+    DecodePlace& place = shared_.places[warp_];
+    for (;;) {
+      const DecodeItem& item = shared_.pipe.wait_item(place.item);
       if (item.index < 0) break;
-      const ItemRows rows(launch_, item, Config::kTileRows);
-      attend(rows);
-      mbarrier_wait(shared_address(&shared_.merge_empty), (ordinal & 1) ^ 1);
-      hand_over(rows.count);
+      load_rows(ItemRows(launch_, item, Config::kTileRows));
+      do {
+        attend(item);
+        mbarrier_wait(shared_address(&shared_.merge_empty), (place.split & 1) ^ 1);
+        hand_over(min(Config::kTileRows, item.num_rows));
+        __syncwarp();
+        if (lane_ == 0) {
+          mbarrier_arrive(shared_address(&shared_.merge_full));
+          ++place.split;
+          place.tile += split_tiles(item);
+          place.begin += item.work.split_tokens;
+        }
+        __syncwarp();
+      } while (place.begin < item.work.end);
+      if (lane_ == 0) shared_.pipe.give_back_item(place.item++);
       __syncwarp();
-      if (lane_ == 0) {
-        mbarrier_arrive(shared_address(&shared_.merge_full));
-        shared_.pipe.give_back_item(ordinal);
-      }
     }
   }
 
  private:
-  // This warp's tiles of the item: every kWarps-th.
-  __device__ void attend(const ItemRows& rows) {
-    load_rows(rows);
+  __device__ int split_tiles(const DecodeItem& item) const {
+    const int begin = shared_.places[warp_].begin;
+    return Pipe::num_tiles(item, begin, min(begin + item.work.split_tokens, item.work.end));
+  }
+
+  // This warp's tiles of a split: every kWarps-th.
+  __device__ void attend(const DecodeItem& item) {
+    rows_.clear();
     const DecodeLimits& limits = shared_.limits[warp_];
+    const int begin = shared_.places[warp_].begin;
+    const int tiles = split_tiles(item);
     Pipe& pipe = shared_.pipe;
-    const int begin = rows.item.work.begin;
-    const int tiles = Pipe::num_tiles(rows.item);
-    const uint32_t first = first_tile_;
-    first_tile_ += static_cast<uint32_t>(tiles);
+    const uint32_t first = shared_.places[warp_].tile;
     for (int i = warp_; i < tiles; i += Config::kWarps) {
       const int token = begin + i * Layout::kTileTokens;
       const uint32_t tile = first + static_cast<uint32_t>(i);
@@ -128,12 +141,15 @@ class DecodeWarp {
       }
     }
     if (lane_ == 0) {
-      shared_.limits[warp_] = {
-          rows.lowest_key(0), item.work.end, rows.lowest_key(max(0, rows.count - 1)),
-          args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0)};
+      DecodeLimits& limits = shared_.limits[warp_];
+      limits.begin = rows.lowest_key(0);
+      limits.end = item.work.end;
+      limits.seen_by_all_begin = rows.lowest_key(max(0, rows.count - 1));
+      limits.seen_by_all_last =
+          args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0);
+      shared_.places[warp_].begin = item.work.begin;
     }
     __syncwarp();
-    rows_.clear();
     float scale = args_.scale * kLog2E;
     if (!Layout::kTokenScales && args_.k_scale != nullptr) {
       scale *= args_.k_scale[item.kv_head * args_.scale_stride];
@@ -162,7 +178,8 @@ class DecodeWarp {
   }
 
   __device__ void hand_over(int count) {
-    const int g = lane_ / 4, q = lane_ % 4;
+    const int lane = static_cast<int>(opaque(static_cast<uint32_t>(lane_)));
+    const int g = lane / 4, q = lane % 4;
     const float unit = Layout::kTokenScales ? __int_as_float(rows_.unit << 23) : 1.0f;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -195,7 +212,6 @@ class DecodeWarp {
   DecodeShared<Config>& shared_;
   int warp_ = static_cast<int>(threadIdx.x) / 32;
   int lane_ = static_cast<int>(threadIdx.x) % 32;
-  uint32_t first_tile_ = 0;  // of the next item
   DecodeRows<Layout, kHalves> rows_;
 };
 

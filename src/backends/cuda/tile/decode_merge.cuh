@@ -1,6 +1,7 @@
-// The warps of the decode kernel that merge: first what the warps of their block found in an item's
-// tiles, then, in the block that finishes a sequence's last split, all its splits. Always in order,
-// so that no result depends on who came first.
+// The warps of the decode kernel that merge: first what the warps of their block found in a split's
+// tiles, then the splits of the item, then, in the block that ends a sequence's last part, its
+// parts. Always in one order, warps of a split, splits of a pair, pairs of a sequence, so that no
+// result depends on who came first, or on which splits a block had.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,22 +14,29 @@
 
 namespace octavo::backends::cuda {
 
-// What warps, and later splits, are merged in: highest score, sum and four values of one row.
+// What is merged: highest score, sum and four values of one row. Of no keys: adding it, or adding
+// to it, changes no bit.
 struct PartialRow {
   float highest = -INFINITY;
   float sum = 0.0f;
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
-  __device__ void add(float2 stats, float4 more) {
-    if (stats.x == -INFINITY) return;
-    const float top = fmaxf(highest, stats.x);
-    const float mine = exp2_approx(highest - top), theirs = exp2_approx(stats.x - top);
+  __device__ void add(const PartialRow& more) {
+    if (more.highest == -INFINITY) return;
+    if (highest == -INFINITY) {
+      *this = more;
+      return;
+    }
+    const float top = fmaxf(highest, more.highest);
+    const float mine = exp2_approx(highest - top), theirs = exp2_approx(more.highest - top);
+    // Spelled out: a compiler may round either product first, and not the same in every place.
+    const auto sum_of = [&](float a, float b) { return __fmaf_rn(b, theirs, __fmul_rn(a, mine)); };
     highest = top;
-    sum = sum * mine + stats.y * theirs;
-    values.x = values.x * mine + more.x * theirs;
-    values.y = values.y * mine + more.y * theirs;
-    values.z = values.z * mine + more.z * theirs;
-    values.w = values.w * mine + more.w * theirs;
+    sum = sum_of(sum, more.sum);
+    values.x = sum_of(values.x, more.values.x);
+    values.y = sum_of(values.y, more.values.y);
+    values.z = sum_of(values.z, more.values.z);
+    values.w = sum_of(values.w, more.values.w);
   }
 };
 
@@ -37,6 +45,8 @@ class DecodeMerger {
   using Layout = typename Config::Layout;
   static constexpr int kVectors = Config::kHeadDim / 4;  // of four values, in a row
   static constexpr int kThreads = 32 * Config::kMergeWarps;
+  static constexpr int kEach = Config::kRows * kVectors / kThreads;  // vectors of a thread
+  static_assert(kEach * kThreads == Config::kRows * kVectors);
 
  public:
   // `values`: what the warps hand over, [warps, rows, kVectors] of float4.
@@ -46,15 +56,13 @@ class DecodeMerger {
 
   __device__ void run() {
     pdl_wait();
+    uint32_t split = 0;
     for (uint32_t ordinal = 0;; ++ordinal) {
       const DecodeItem& item = shared_.pipe.wait_item(ordinal);
       if (item.index < 0) break;
       const ItemRows rows(launch_, item, Config::kTileRows);
-      mbarrier_wait(shared_address(&shared_.merge_full), ordinal & 1);
-      merge_warps(rows);
-      sync();
-      if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
-      if (item.work.num_splits > 1 && is_last_split(item)) merge_splits(rows);
+      merge_splits(rows, split);
+      if (item.work.num_parts > 1 && is_last_part(item)) merge_parts(rows);
       sync();
       if (thread_ == 0) shared_.pipe.give_back_item(ordinal);
     }
@@ -63,24 +71,53 @@ class DecodeMerger {
  private:
   __device__ static void sync() { named_barrier_sync(1, kThreads); }
 
-  __device__ void merge_warps(const ItemRows& rows) {
-    for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
-      const int row = i / kVectors, vector = i % kVectors;
-      PartialRow total;
+  // `split`: counts what the warps have handed over.
+  __device__ void merge_splits(const ItemRows& rows, uint32_t& split) {
+    const DecodeWork& work = rows.item.work;
+    PartialRow pair[kEach], total[kEach];
+    bool second = false;
+    for (int begin = work.begin; begin == work.begin || begin < work.end;
+         begin += work.split_tokens) {
+      mbarrier_wait(shared_address(&shared_.merge_full), split++ & 1);
+      const bool ends_pair = second || begin + work.split_tokens >= work.end;
 #pragma unroll
-      for (int warp = 0; warp < Config::kWarps; ++warp) {
-        const float2 stats = shared_.stats[warp][row];
-        if (stats.x == -INFINITY) continue;  // it had nothing to add and wrote no values
-        const auto* theirs =
-            reinterpret_cast<const float4*>(values_ + warp * Config::kWarpValueBytes);
-        total.add(stats, theirs[merge_index<Layout>(row, vector)]);
+      for (int i = 0; i < kEach; ++i) {
+        if (row_of(i) >= rows.count) continue;
+        const PartialRow more = merge_warps(row_of(i), vector_of(i));
+        if (!second) pair[i] = PartialRow();
+        pair[i].add(more);
+        if (ends_pair) total[i].add(pair[i]);
       }
-      if (rows.item.work.num_splits == 1) {
-        write_out(rows, row, vector, total);
+      second = !second;
+      sync();
+      if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (row_of(i) >= rows.count) continue;
+      if (work.num_parts == 1) {
+        write_out(rows, row_of(i), vector_of(i), total[i]);
       } else {
-        write_partial(rows.item.index, row, vector, total);
+        write_partial(rows.item.index, row_of(i), vector_of(i), total[i]);
       }
     }
+  }
+
+  // Of this thread's vectors.
+  __device__ int row_of(int i) const { return (thread_ + i * kThreads) / kVectors; }
+  __device__ int vector_of(int i) const { return (thread_ + i * kThreads) % kVectors; }
+
+  __device__ PartialRow merge_warps(int row, int vector) const {
+    PartialRow total;
+#pragma unroll
+    for (int warp = 0; warp < Config::kWarps; ++warp) {
+      const float2 stats = shared_.stats[warp][row];
+      if (stats.x == -INFINITY) continue;  // it had nothing to add and wrote no values
+      const auto* theirs =
+          reinterpret_cast<const float4*>(values_ + warp * Config::kWarpValueBytes);
+      total.add({stats.x, stats.y, theirs[merge_index<Layout>(row, vector)]});
+    }
+    return total;
   }
 
   __device__ void write_out(const ItemRows& rows, int row, int vector, const PartialRow& total) {
@@ -117,42 +154,51 @@ class DecodeMerger {
     }
   }
 
-  // Counts this split as ended. The counter wraps to 0 at the last, ready for the next launch.
-  __device__ bool is_last_split(const DecodeItem& item) {
+  // Counts this part as ended. The counter wraps to 0 at the last, ready for the next launch.
+  __device__ bool is_last_part(const DecodeItem& item) {
+    sync();
     if (thread_ == 0) {
       uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
                            item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
-      const auto last = static_cast<uint32_t>(item.work.num_splits - 1);
-      shared_.is_last_split = atomic_inc_release(arrivals, last) == last;
-      if (shared_.is_last_split) fence_acquire_release();  // what other blocks wrote before
+      const auto last = static_cast<uint32_t>(item.work.num_parts - 1);
+      shared_.is_last_part = atomic_inc_release(arrivals, last) == last;
+      if (shared_.is_last_part) fence_acquire_release();  // what other blocks wrote before
     }
     sync();
-    return shared_.is_last_split != 0;
+    return shared_.is_last_part != 0;
   }
 
-  __device__ void merge_splits(const ItemRows& rows) {
+  __device__ void merge_parts(const ItemRows& rows) {
     constexpr int kAtOnce = 8;  // loads in flight
     const DecodeWork& work = rows.item.work;
     const int stride = launch_.heads.divisor();
-    const int first = rows.item.index - work.split * stride;
+    const int first = rows.item.index - work.part * stride;
+    const int num_parts = work.num_parts;
     const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
     const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
     for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
-      for (int split = 0; split < work.num_splits; split += kAtOnce) {
-        float4 more[kAtOnce];
-        float2 more_stats[kAtOnce];
+      for (int part = 0; part < num_parts; part += kAtOnce) {
+        PartialRow more[kAtOnce];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
-          const int s = min(split + j, work.num_splits - 1);
-          const int64_t at = static_cast<int64_t>(first + s * stride) * Config::kTileRows + row;
-          more_stats[j] = __ldcg(stats + at);
-          more[j] = __ldcg(values + at * kVectors + vector);
+          const int p = min(part + j, num_parts - 1);
+          const int64_t at = static_cast<int64_t>(first + p * stride) * Config::kTileRows + row;
+          const float2 of_row = __ldcg(stats + at);
+          more[j] = {of_row.x, of_row.y, __ldcg(values + at * kVectors + vector)};
         }
 #pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          if (split + j < work.num_splits) total.add(more_stats[j], more[j]);
+        for (int j = 0; j < kAtOnce; j += 2) {
+          if (part + j >= num_parts) more[j].highest = -INFINITY;
+          if (part + j + 1 >= num_parts) more[j + 1].highest = -INFINITY;
+          if (work.single) {
+            more[j].add(more[j + 1]);
+          } else {
+            total.add(more[j]);
+            more[j] = more[j + 1];
+          }
+          total.add(more[j]);
         }
       }
       write_out(rows, row, vector, total);

@@ -12,14 +12,16 @@
 
 namespace octavo::backends::cuda {
 
-// A split of a sequence: work for every kv head and row tile.
+// A part of a sequence, some of its splits: work for every kv head and row tile.
 struct DecodeWork {
   int seq;
   int begin, end;  // keys; begin is a multiple of 16
-  int split, num_splits;
+  int split_tokens;
   int q_row;  // of the sequence's first query, in the batch
   int q_len;
   int num_keys;  // of the whole sequence
+  uint8_t part, num_parts;
+  bool single;  // parts are splits, not pairs of them
 };
 static_assert(sizeof(DecodeWork) == 32);
 
@@ -93,11 +95,22 @@ OCTAVO_HOST_DEVICE constexpr DecodeCut decode_cut(const DecodeArgs& args, int nu
   return cut;
 }
 
+// How many of a sequence's splits a block takes: 1, 2 or all. `share`: keys by heads of the whole
+// batch for each block that runs at the same time.
+OCTAVO_HOST_DEVICE constexpr int decode_part_splits(const DecodeArgs& args, const DecodeCut& cut,
+                                                    int64_t share) {
+  int wanted = args.splits.part_splits;
+  if (wanted == 0) {
+    wanted = cut.end - cut.begin <= share ? cut.num_splits : 2 * cut.split_tokens <= share ? 2 : 1;
+  }
+  return wanted > 2 || wanted > cut.num_splits ? cut.num_splits : wanted;
+}
+
 // The parts of the workspace, in this order, each aligned to 128 bytes.
 struct DecodeWorkspace {
   DecodeHeader* header;
-  uint32_t* arrivals;     // [num_seqs, num_kv_heads, row tiles]: splits that have ended
-  DecodeWork* work;       // [num_seqs * max splits]
+  uint32_t* arrivals;     // [num_seqs, num_kv_heads, row tiles]: parts that have ended
+  DecodeWork* work;       // [at most num_seqs * max splits]
   float* partial_stats;   // [items, tile rows, 2]: highest score (base 2) and sum
   float* partial_values;  // [items, tile rows, head_dim], not normalised
   size_t bytes;
@@ -133,7 +146,7 @@ struct DecodeKernelArgs {
   DecodeArgs args;
   DecodeWorkspace workspace;
   FastDivisor row_tiles;
-  FastDivisor heads;  // kv heads times row tiles: items of a split
+  FastDivisor heads;  // kv heads times row tiles: items of a part
   FastDivisor group;  // query heads of a kv head
   FastDivisor block_size;
   bool after_plan;  // DecodeLaunch::after_plan

@@ -163,9 +163,10 @@ struct DecodePipe {
     __syncwarp();
   }
 
-  __device__ static int num_tiles(const DecodeItem& item) {
+  // Of the item's keys begin .. end - 1.
+  __device__ static int num_tiles(const DecodeItem& item, int begin, int end) {
     if (item.num_rows <= 0) return 0;
-    return (item.work.end - item.work.begin + Layout::kTileTokens - 1) / Layout::kTileTokens;
+    return (end - begin + Layout::kTileTokens - 1) / Layout::kTileTokens;
   }
 };
 
@@ -249,7 +250,7 @@ class DecodeProducer {
   template <bool kEarly>
   __device__ void put_item(const DecodeItem& item) {
     const DecodeWork& work = item.work;
-    const int num_tiles = Pipe::num_tiles(item);
+    const int num_tiles = Pipe::num_tiles(item, work.begin, work.end);
     int64_t offset = 0;
     for (int tile = 0; tile < num_tiles; ++tile, ++next_tile_) {
       const int token = work.begin + tile * Layout::kTileTokens;
