@@ -21,50 +21,52 @@ class DecodeWarp {
   static constexpr int kHalves = Config::kHalves;
 
  public:
-  // `values`: what this warp hands over, [rows, head_dim / 4] of float4.
+  // `values`: what warps hand over, of each [rows, head_dim / 4] of float4.
   __device__ DecodeWarp(const DecodeKernelArgs& launch, char* ring, char* values,
                         DecodeShared<Config>& shared)
       : launch_(launch), args_(launch.args), ring_(ring), values_(values), shared_(shared) {}
 
   __device__ void run() {
     pdl_wait();
-    DecodePlace& place = shared_.places[warp_];
     for (;;) {
-      const DecodeItem& item = shared_.pipe.wait_item(place.item);
-      if (item.index < 0) break;
-      load_rows(ItemRows(launch_, item, Config::kTileRows));
+      shared_.pipe.wait_item(place().item);
+      if (item().index < 0) break;
+      load_rows(ItemRows(launch_, item(), Config::kTileRows));
       do {
-        attend(item);
-        mbarrier_wait(shared_address(&shared_.merge_empty), (place.split & 1) ^ 1);
-        hand_over(min(Config::kTileRows, item.num_rows));
+        attend();
+        mbarrier_wait(shared_address(&shared_.merge_empty), (place().split & 1) ^ 1);
+        hand_over(min(Config::kTileRows, item().num_rows));
         __syncwarp();
         if (lane_ == 0) {
           mbarrier_arrive(shared_address(&shared_.merge_full));
-          ++place.split;
-          place.tile += split_tiles(item);
-          place.begin += item.work.split_tokens;
+          ++place().split;
+          place().tile += split_tiles();
+          place().begin += item().work.split_tokens;
         }
         __syncwarp();
-      } while (place.begin < item.work.end);
-      if (lane_ == 0) shared_.pipe.give_back_item(place.item++);
+      } while (place().begin < item().work.end);
+      if (lane_ == 0) shared_.pipe.give_back_item(place().item++);
       __syncwarp();
     }
   }
 
  private:
-  __device__ int split_tiles(const DecodeItem& item) const {
-    const int begin = shared_.places[warp_].begin;
-    return Pipe::num_tiles(item, begin, min(begin + item.work.split_tokens, item.work.end));
+  __device__ DecodePlace& place() const { return shared_.places[opaque(threadIdx.x) / 32]; }
+  __device__ const DecodeItem& item() const { return shared_.pipe.item(place().item); }
+
+  __device__ int split_tiles() const {
+    const int begin = place().begin;
+    return Pipe::num_tiles(item(), begin, min(begin + item().work.split_tokens, item().work.end));
   }
 
   // This warp's tiles of a split: every kWarps-th.
-  __device__ void attend(const DecodeItem& item) {
+  __device__ void attend() {
     rows_.clear();
     const DecodeLimits& limits = shared_.limits[warp_];
-    const int begin = shared_.places[warp_].begin;
-    const int tiles = split_tiles(item);
+    const int begin = place().begin;
+    const int tiles = split_tiles();
     Pipe& pipe = shared_.pipe;
-    const uint32_t first = shared_.places[warp_].tile;
+    const uint32_t first = place().tile;
     for (int i = warp_; i < tiles; i += Config::kWarps) {
       const int token = begin + i * Layout::kTileTokens;
       const uint32_t tile = first + static_cast<uint32_t>(i);
@@ -134,20 +136,22 @@ class DecodeWarp {
 
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
-    if (lane_ < 8 * kHalves) {
-      shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
+    const auto thread = static_cast<int>(opaque(threadIdx.x));
+    const int warp = thread / 32, lane = thread % 32;
+    if (lane < 8 * kHalves) {
+      shared_.seen[warp][lane] = {rows.lowest_key(lane), rows.highest_key(lane)};
       if (args_.tree_mask != nullptr) {
-        shared_.tree[warp_][lane_] = args_.tree_mask[item.work.q_row + rows.token(lane_)];
+        shared_.tree[warp][lane] = args_.tree_mask[item.work.q_row + rows.token(lane)];
       }
     }
-    if (lane_ == 0) {
-      DecodeLimits& limits = shared_.limits[warp_];
+    if (lane == 0) {
+      DecodeLimits& limits = shared_.limits[warp];
       limits.begin = rows.lowest_key(0);
       limits.end = item.work.end;
       limits.seen_by_all_begin = rows.lowest_key(max(0, rows.count - 1));
       limits.seen_by_all_last =
           args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0);
-      shared_.places[warp_].begin = item.work.begin;
+      place().begin = item.work.begin;
     }
     __syncwarp();
     float scale = args_.scale * kLog2E;
@@ -156,7 +160,7 @@ class DecodeWarp {
     }
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      const int row = lane_ / 4 + 8 * half;
+      const int row = lane / 4 + 8 * half;
       const int64_t at = static_cast<int64_t>(item.work.q_row + rows.token(row)) * args_.num_heads +
                          rows.head(row);
       const void* q = static_cast<const char*>(args_.q) + at * Config::kHeadDim * 2;
@@ -178,8 +182,9 @@ class DecodeWarp {
   }
 
   __device__ void hand_over(int count) {
-    const int lane = static_cast<int>(opaque(static_cast<uint32_t>(lane_)));
-    const int g = lane / 4, q = lane % 4;
+    const auto thread = static_cast<int>(opaque(threadIdx.x));
+    const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
+    auto* values = reinterpret_cast<float4*>(values_ + warp * Config::kWarpValueBytes);
     const float unit = Layout::kTokenScales ? __int_as_float(rows_.unit << 23) : 1.0f;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -189,7 +194,7 @@ class DecodeWarp {
         float sum = rows_.sum[half][i];
         for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
         if (row >= count) continue;
-        if (g == 0) shared_.stats[warp_][row] = {rows_.highest[half][i], sum};
+        if (g == 0) shared_.stats[warp][row] = {rows_.highest[half][i], sum};
         if (rows_.highest[half][i] == -INFINITY) continue;
 #pragma unroll
         for (int group = 0; group < Layout::kDimGroups; group += 4) {
@@ -199,7 +204,7 @@ class DecodeWarp {
             low[i] *= unit, low[2 + i] *= unit, high[i] *= unit, high[2 + i] *= unit;
           }
           const int to = merge_index<Layout>(row, Layout::out_dim(group, g) / 4);
-          reinterpret_cast<float4*>(values_)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
+          values[to] = {low[i], low[2 + i], high[i], high[2 + i]};
         }
       }
     }
@@ -240,7 +245,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   __syncthreads();
   if (warp < Config::kWarps) {
     if constexpr (Config::kMovesRegisters) setmaxnreg_increase<152>();
-    DecodeWarp<Config>(launch, ring, values + warp * Config::kWarpValueBytes, shared).run();
+    DecodeWarp<Config>(launch, ring, values, shared).run();
   } else {
     if constexpr (Config::kMovesRegisters) setmaxnreg_decrease<104>();
     if (warp < kProducer) {

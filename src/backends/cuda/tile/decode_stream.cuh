@@ -148,8 +148,9 @@ struct DecodePipe {
 
   __device__ const DecodeItem& wait_item(uint32_t ordinal) {
     mbarrier_wait(shared_address(&item_full[ordinal % kItems]), ordinal / kItems & 1);
-    return items[ordinal % kItems];
+    return item(ordinal);
   }
+  __device__ const DecodeItem& item(uint32_t ordinal) const { return items[ordinal % kItems]; }
   __device__ void give_back_item(uint32_t ordinal) {  // by one lane of each user
     mbarrier_arrive(shared_address(&item_empty[ordinal % kItems]));
   }
