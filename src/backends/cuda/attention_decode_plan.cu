@@ -13,6 +13,18 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kClasses = 32;  // of items' sizes, by powers of two
 
+struct Parts {
+  int tokens, count;
+  int size_class;  // 0: the largest
+
+  __device__ Parts(const DecodeArgs& args, const DecodeCut& cut, int64_t max_tokens) {
+    const int splits = decode_part_splits(args, cut, max_tokens);
+    tokens = splits * cut.split_tokens;
+    count = (cut.num_splits + splits - 1) / splits;
+    size_class = __clz(max(1, min(cut.end - cut.begin, tokens)));
+  }
+};
+
 struct Entry {
   int seq = -1;
   bool valid = false;  // the sequence is for decode
@@ -28,90 +40,76 @@ struct Entry {
     valid = q_len >= 1 && q_len <= args.max_q_len;
     if (valid) cut = decode_cut(args, num_keys, q_len);
   }
-};
 
-struct Parts {
-  int tokens, count;
-  int size_class;  // 0: the largest
-
-  __device__ Parts(const DecodeArgs& args, const DecodeCut& cut, int64_t share) {
-    const int splits = decode_part_splits(args, cut, share);
-    tokens = splits * cut.split_tokens;
-    count = (cut.num_splits + splits - 1) / splits;
-    size_class = __clz(max(1, min(cut.end - cut.begin, tokens)));
+  __device__ void write(const Parts& parts, DecodeWork* work) const {
+    for (int part = 0; part < parts.count; ++part) {
+      const int begin = cut.begin + part * parts.tokens;
+      const int end = min(begin + parts.tokens, cut.end);
+      const int numbers = part | parts.count << 8 | (parts.tokens == cut.split_tokens) << 16;
+      auto* to = reinterpret_cast<int4*>(work + part);
+      to[0] = {seq, begin, end, cut.split_tokens};
+      to[1] = {q_row, q_len, num_keys, numbers};
+    }
   }
 };
 
-// `heads`: kv heads times row tiles. `blocks`: of the attention kernel that run at the same time.
+// Running sums: where each class begins. Returns, to the last lane, their total.
+__device__ int begin_classes(int* counts, int lane) {
+  const int count = counts[lane];
+  int end = count;
+  for (int distance = 1; distance < kClasses; distance *= 2) {
+    const int before = __shfl_up_sync(~0u, end, distance);
+    if (lane >= distance) end += before;
+  }
+  counts[lane] = end - count;
+  return end;
+}
+
+enum Pass { kSum, kCount, kWrite };
+
+// A thread takes a sequence. `heads`: kv heads times row tiles. `blocks`: of the attention kernel
+// that run at the same time.
 __global__ void __launch_bounds__(kThreads)
     plan_decode_kernel(const DecodeArgs args, const DecodeWorkspace workspace, int heads,
                        int blocks) {
   pdl_launch_next();
   __shared__ int next[kClasses];
-  __shared__ unsigned long long num_keys;  // of all sequences
+  __shared__ int slabs;  // 16 keys, of all sequences
   const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % 32;
   if (thread < kClasses) next[thread] = 0;
-  if (thread == 0) num_keys = 0;
-  // As many lanes for a sequence as there are threads for, at most a warp.
-  int lanes = 32;
-  while (lanes > 1 && args.num_seqs * lanes > kThreads) lanes /= 2;
-  const int first_seq = thread / lanes, lane_of_seq = thread % lanes;
-  const int step = kThreads / lanes;
-  const unsigned lanes_of_seq = ~0u >> (32 - lanes) << (lane - lane_of_seq);
+  if (thread == 0) slabs = 0;
   __syncthreads();
   pdl_wait();
+  for (int i = thread; i < args.num_seqs * heads; i += kThreads) workspace.arrivals[i] = 0;
 
   Entry entry;  // stays where there are no more sequences than threads
-  for (int seq = first_seq; seq < args.num_seqs; seq += step) {
-    entry.read(args, seq);
-    if (entry.valid && lane_of_seq == 0) {
-      atomicAdd(&num_keys,
-                static_cast<unsigned long long>(max(0, entry.cut.end - entry.cut.begin)));
+  int64_t share = 0;
+#pragma unroll 1  // one copy of the code: it runs once, and comes from memory
+  for (int pass = kSum; pass <= kWrite; ++pass) {
+    int count = 0;
+#pragma unroll 1
+    for (int seq = thread; seq < args.num_seqs; seq += kThreads) {
+      entry.read(args, seq);
+      if (!entry.valid) continue;
+      const Parts parts(args, entry.cut, decode_max_part_tokens(share, seq, args.num_seqs));
+      if (pass == kSum) count += max(0, entry.cut.end - entry.cut.begin) / 16;
+      if (pass == kCount) atomicAdd(&next[parts.size_class], parts.count);
+      if (pass == kWrite) {
+        entry.write(parts, workspace.work + atomicAdd(&next[parts.size_class], parts.count));
+      }
     }
-  }
-  for (int i = thread; i < args.num_seqs * heads; i += kThreads) workspace.arrivals[i] = 0;
-  __syncthreads();
-  const int64_t share = static_cast<int64_t>(num_keys) * heads / blocks;
-  for (int seq = first_seq; seq < args.num_seqs; seq += step) {
-    entry.read(args, seq);
-    if (!entry.valid || lane_of_seq != 0) continue;
-    const Parts parts(args, entry.cut, share);
-    atomicAdd(&next[parts.size_class], parts.count);
-  }
-  __syncthreads();
-  if (thread < kClasses) {  // running sums: where each class begins
-    const int count = next[lane];
-    int end = count;
-    for (int distance = 1; distance < kClasses; distance *= 2) {
-      const int before = __shfl_up_sync(~0u, end, distance);
-      if (lane >= distance) end += before;
+    if (pass == kSum) {
+      count = __reduce_add_sync(~0u, count);
+      if (thread % 32 == 0 && count > 0) atomicAdd(&slabs, count);
     }
-    next[lane] = end - count;
-    if (lane == kClasses - 1) *workspace.header = {0, end, end * heads, {}};
-  }
-  __syncthreads();
-
-  for (int seq = first_seq; seq < args.num_seqs; seq += step) {
-    entry.read(args, seq);
-    if (!entry.valid) continue;
-    const DecodeCut& cut = entry.cut;
-    const Parts parts(args, cut, share);
-    int first = 0;
-    if (lane_of_seq == 0) first = atomicAdd(&next[parts.size_class], parts.count);
-    first = __shfl_sync(lanes_of_seq, first, lane - lane_of_seq);
-    for (int part = lane_of_seq; part < parts.count; part += lanes) {
-      const int begin = cut.begin + part * parts.tokens;
-      workspace.work[first + part] = {seq,
-                                      begin,
-                                      min(begin + parts.tokens, cut.end),
-                                      cut.split_tokens,
-                                      entry.q_row,
-                                      entry.q_len,
-                                      entry.num_keys,
-                                      static_cast<uint8_t>(part),
-                                      static_cast<uint8_t>(parts.count),
-                                      parts.tokens == cut.split_tokens};
+    __syncthreads();
+    if (pass == kSum) share = 16 * int64_t{slabs} * heads / blocks;
+    if (pass == kCount) {
+      if (thread < kClasses) {
+        const int num_work = begin_classes(next, thread);
+        if (thread == kClasses - 1) *workspace.header = {0, num_work, num_work * heads, {}};
+      }
+      __syncthreads();
     }
   }
 }

@@ -14,29 +14,34 @@
 
 namespace octavo::backends::cuda {
 
-// What is merged: highest score, sum and four values of one row. Of no keys: adding it, or adding
-// to it, changes no bit.
+// What is merged: highest score, sum and four values of one row.
 struct PartialRow {
   float highest = -INFINITY;
   float sum = 0.0f;
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
+  // Adds products by `mine` and `theirs`. Spelled out: a compiler may round either product first,
+  // and not the same in every place.
+  __device__ static float mix(float a, float mine, float b, float theirs) {
+    return __fmaf_rn(b, theirs, __fmul_rn(a, mine));
+  }
   __device__ void add(const PartialRow& more) {
-    if (more.highest == -INFINITY) return;
-    if (highest == -INFINITY) {
-      *this = more;
-      return;
-    }
     const float top = fmaxf(highest, more.highest);
-    const float mine = exp2_approx(highest - top), theirs = exp2_approx(more.highest - top);
-    // Spelled out: a compiler may round either product first, and not the same in every place.
-    const auto sum_of = [&](float a, float b) { return __fmaf_rn(b, theirs, __fmul_rn(a, mine)); };
+    const float base = top == -INFINITY ? 0.0f : top;
+    const float mine = exp2_approx(highest - base), theirs = exp2_approx(more.highest - base);
     highest = top;
-    sum = sum_of(sum, more.sum);
-    values.x = sum_of(values.x, more.values.x);
-    values.y = sum_of(values.y, more.values.y);
-    values.z = sum_of(values.z, more.values.z);
-    values.w = sum_of(values.w, more.values.w);
+    sum = mix(sum, mine, more.sum, theirs);
+    values.x = mix(values.x, mine, more.values.x, theirs);
+    values.y = mix(values.y, mine, more.values.y, theirs);
+    values.z = mix(values.z, mine, more.values.z, theirs);
+    values.w = mix(values.w, mine, more.values.w, theirs);
+  }
+  __device__ void append(const PartialRow& more, bool is_first) {
+    if (is_first) {
+      *this = more;
+    } else {
+      add(more);
+    }
   }
 };
 
@@ -75,32 +80,33 @@ class DecodeMerger {
   __device__ void merge_splits(const ItemRows& rows, uint32_t& split) {
     const DecodeWork& work = rows.item.work;
     PartialRow pair[kEach], total[kEach];
-    bool second = false;
+    bool second = false;  // of its pair
     for (int begin = work.begin; begin == work.begin || begin < work.end;
          begin += work.split_tokens) {
       mbarrier_wait(shared_address(&shared_.merge_full), split++ & 1);
       const bool ends_pair = second || begin + work.split_tokens >= work.end;
+      const bool first_pair = begin - work.begin < 2 * work.split_tokens;
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         if (row_of(i) >= rows.count) continue;
-        const PartialRow more = merge_warps(row_of(i), vector_of(i));
-        if (!second) pair[i] = PartialRow();
-        pair[i].add(more);
-        if (ends_pair) total[i].add(pair[i]);
+        pair[i].append(merge_warps(row_of(i), vector_of(i)), !second);
+        if (ends_pair) total[i].append(pair[i], first_pair);
       }
       second = !second;
       sync();
       if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
     }
+    uint64_t replaced = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (row_of(i) >= rows.count) continue;
       if (work.num_parts == 1) {
         write_out(rows, row_of(i), vector_of(i), total[i]);
       } else {
-        write_partial(rows.item.index, row_of(i), vector_of(i), total[i]);
+        replaced ^= write_partial(rows.item.index, row_of(i), vector_of(i), total[i]);
       }
     }
+    wait_for(replaced);
   }
 
   // Of this thread's vectors.
@@ -108,14 +114,25 @@ class DecodeMerger {
   __device__ int vector_of(int i) const { return (thread_ + i * kThreads) % kVectors; }
 
   __device__ PartialRow merge_warps(int row, int vector) const {
+    float2 stats[Config::kWarps];
     PartialRow total;
 #pragma unroll
     for (int warp = 0; warp < Config::kWarps; ++warp) {
-      const float2 stats = shared_.stats[warp][row];
-      if (stats.x == -INFINITY) continue;  // it had nothing to add and wrote no values
-      const auto* theirs =
-          reinterpret_cast<const float4*>(values_ + warp * Config::kWarpValueBytes);
-      total.add({stats.x, stats.y, theirs[merge_index<Layout>(row, vector)]});
+      stats[warp] = shared_.stats[warp][row];
+      total.highest = fmaxf(total.highest, stats[warp].x);
+    }
+    const int at = merge_index<Layout>(row, vector);
+#pragma unroll
+    for (int warp = 0; warp < Config::kWarps; ++warp) {
+      if (stats[warp].x == -INFINITY) continue;  // it had nothing to add and wrote no values
+      const float weight = exp2_approx(stats[warp].x - total.highest);
+      const float4 more =
+          reinterpret_cast<const float4*>(values_ + warp * Config::kWarpValueBytes)[at];
+      total.sum = __fmaf_rn(stats[warp].y, weight, total.sum);
+      total.values.x = __fmaf_rn(more.x, weight, total.values.x);
+      total.values.y = __fmaf_rn(more.y, weight, total.values.y);
+      total.values.z = __fmaf_rn(more.z, weight, total.values.z);
+      total.values.w = __fmaf_rn(more.w, weight, total.values.w);
     }
     return total;
   }
@@ -145,24 +162,32 @@ class DecodeMerger {
     }
   }
 
-  __device__ void write_partial(int index, int row, int vector, const PartialRow& total) {
+  // Returns what was there before.
+  __device__ uint64_t write_partial(int index, int row, int vector, const PartialRow& total) {
     const int64_t at = static_cast<int64_t>(index) * Config::kTileRows + row;
-    reinterpret_cast<float4*>(launch_.workspace.partial_values)[at * kVectors + vector] =
-        total.values;
+    auto* values = reinterpret_cast<uint64_t*>(launch_.workspace.partial_values) +
+                   2 * (at * kVectors + vector);
+    uint64_t old = exchange(values, two_floats(total.values.x, total.values.y));
+    old ^= exchange(values + 1, two_floats(total.values.z, total.values.w));
     if (vector == 0) {
-      reinterpret_cast<float2*>(launch_.workspace.partial_stats)[at] = {total.highest, total.sum};
+      auto* stats = reinterpret_cast<uint64_t*>(launch_.workspace.partial_stats) + at;
+      old ^= exchange(stats, two_floats(total.highest, total.sum));
     }
+    return old;
+  }
+
+  __device__ static uint64_t two_floats(float low, float high) {
+    return __float_as_uint(low) | static_cast<uint64_t>(__float_as_uint(high)) << 32;
   }
 
   // Counts this part as ended. The counter wraps to 0 at the last, ready for the next launch.
   __device__ bool is_last_part(const DecodeItem& item) {
-    sync();
+    sync();  // all have written
     if (thread_ == 0) {
       uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
                            item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
       const auto last = static_cast<uint32_t>(item.work.num_parts - 1);
-      shared_.is_last_part = atomic_inc_release(arrivals, last) == last;
-      if (shared_.is_last_part) fence_acquire_release();  // what other blocks wrote before
+      shared_.is_last_part = atomic_inc(arrivals, last) == last;
     }
     sync();
     return shared_.is_last_part != 0;
@@ -190,15 +215,11 @@ class DecodeMerger {
         }
 #pragma unroll
         for (int j = 0; j < kAtOnce; j += 2) {
-          if (part + j >= num_parts) more[j].highest = -INFINITY;
-          if (part + j + 1 >= num_parts) more[j + 1].highest = -INFINITY;
-          if (work.single) {
-            more[j].add(more[j + 1]);
-          } else {
-            total.add(more[j]);
-            more[j] = more[j + 1];
-          }
-          total.add(more[j]);
+          if (part + j >= num_parts) break;
+          const bool has_second = part + j + 1 < num_parts;
+          if (work.single && has_second) more[j].add(more[j + 1]);
+          total.append(more[j], part + j == 0);
+          if (!work.single && has_second) total.add(more[j + 1]);
         }
       }
       write_out(rows, row, vector, total);

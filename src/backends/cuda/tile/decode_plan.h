@@ -13,7 +13,7 @@
 namespace octavo::backends::cuda {
 
 // A part of a sequence, some of its splits: work for every kv head and row tile.
-struct DecodeWork {
+struct alignas(16) DecodeWork {
   int seq;
   int begin, end;  // keys; begin is a multiple of 16
   int split_tokens;
@@ -21,7 +21,7 @@ struct DecodeWork {
   int q_len;
   int num_keys;  // of the whole sequence
   uint8_t part, num_parts;
-  bool single;  // parts are splits, not pairs of them
+  uint16_t single;  // 1: parts are splits, not pairs of them
 };
 static_assert(sizeof(DecodeWork) == 32);
 
@@ -95,15 +95,20 @@ OCTAVO_HOST_DEVICE constexpr DecodeCut decode_cut(const DecodeArgs& args, int nu
   return cut;
 }
 
-// How many of a sequence's splits a block takes: 1, 2 or all. `share`: keys by heads of the whole
-// batch for each block that runs at the same time.
+// How many of a sequence's splits a block takes: 1, 2 or all, as `max_tokens` allow.
 OCTAVO_HOST_DEVICE constexpr int decode_part_splits(const DecodeArgs& args, const DecodeCut& cut,
-                                                    int64_t share) {
+                                                    int64_t max_tokens) {
   int wanted = args.splits.part_splits;
-  if (wanted == 0) {
-    wanted = cut.end - cut.begin <= share ? cut.num_splits : 2 * cut.split_tokens <= share ? 2 : 1;
-  }
+  if (wanted == 0 && cut.end - cut.begin <= max_tokens) wanted = cut.num_splits;
+  if (wanted == 0) wanted = 2 * int64_t{cut.split_tokens} <= max_tokens ? 2 : 1;
   return wanted > 2 || wanted > cut.num_splits ? cut.num_splits : wanted;
+}
+
+// Keys that a block may take of the sequence at once. `share`: keys by heads of the whole batch for
+// each block that runs at the same time. The parts become smaller as what is left of the batch
+// does, so that all blocks finish together.
+OCTAVO_HOST_DEVICE constexpr int64_t decode_max_part_tokens(int64_t share, int seq, int num_seqs) {
+  return 2 * share * (num_seqs - seq) / num_seqs;
 }
 
 // The parts of the workspace, in this order, each aligned to 128 bytes.
