@@ -1,10 +1,11 @@
 // A model of the decode kernel's barriers (src/backends/cuda/tile/decode_stream.cuh), run on a CPU:
 // producers, warps that compute, and mergers take steps in random order, copies end in any order,
-// items have any number of tiles, none included. Nobody may read what has not arrived or is gone,
-// and everybody must come to an end.
+// items have any number of splits and these of tiles, none included. Nobody may read what has not
+// arrived or is gone, and everybody must come to an end.
 #include <gtest/gtest.h>
 
 #include <coroutine>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
@@ -57,14 +58,14 @@ struct Model {
   int num_warps, stages;
   bool looks_at_room;  // whether a warp waits for the stage's tile before (wait_tile)
   std::mt19937 rng;
-  std::vector<int> items;  // tiles of each
+  std::vector<std::vector<int>> items;  // tiles of each split of each
   std::vector<std::vector<Barrier>> full, empty;
   std::vector<Barrier> item_full, item_empty;
   Barrier merge_full, merge_empty{1};
   std::vector<std::vector<std::pair<int, int>>> data;  // [kind][stage]: tile, slabs arrived
   std::vector<int> announced = std::vector<int>(kItems, -1);
   std::vector<std::pair<int, int>> flying;  // kind, tile: a slab each
-  std::vector<int> handed_over;             // by each warp: the item
+  std::vector<int> handed_over;             // by each warp: the split, of all items'
   bool wrong = false;
   int steps_left = 0;
 
@@ -82,8 +83,11 @@ struct Model {
         handed_over(static_cast<size_t>(warps), -1) {
     const int choices[] = {0, 0, 1, 1, 2, 3, 5, 8, 13};
     const auto count = static_cast<size_t>(random(12));
-    for (size_t i = 0; i < count; ++i) items.push_back(choices[random(9)]);
-    steps_left = 20000;
+    for (size_t i = 0; i < count; ++i) {
+      items.emplace_back(static_cast<size_t>(1 + random(4)));
+      for (int& tiles : items.back()) tiles = choices[random(9)];
+    }
+    steps_left = 50000;
   }
 
   int random(int below) { return static_cast<int>(rng() % static_cast<unsigned>(below)); }
@@ -94,6 +98,7 @@ struct Model {
     return all[static_cast<size_t>(kind)][static_cast<size_t>(tile % stages)];
   }
   int num_items() const { return static_cast<int>(items.size()); }
+  const std::vector<int>& splits(int item) const { return items[static_cast<size_t>(item)]; }
 
   Actor producer(int kind) {
     int tile = 0;
@@ -110,7 +115,8 @@ struct Model {
       }
       co_await std::suspend_always{};
       if (item == num_items()) break;
-      for (int i = 0; i < items[static_cast<size_t>(item)]; ++i, ++tile) {
+      const int tiles = std::accumulate(splits(item).begin(), splits(item).end(), 0);
+      for (int i = 0; i < tiles; ++i, ++tile) {
         while (!tile_empty(kind, tile).passed(tile / stages % 2 ^ 1))
           co_await std::suspend_always{};
         at(data, kind, tile) = {tile, 0};
@@ -122,47 +128,53 @@ struct Model {
   }
 
   Actor warp(int index) {
-    int first = 0;
+    int first = 0, split = 0;
     for (int item = 0;; ++item) {
       const auto slot = static_cast<size_t>(item % kItems);
       while (!item_full[slot].passed(item / kItems % 2)) co_await std::suspend_always{};
       wrong |= announced[slot] != item;
       if (item == num_items()) break;
-      const int tiles = items[static_cast<size_t>(item)];
-      for (int tile = first + index; tile < first + tiles; tile += num_warps) {
-        for (int kind = 0; kind < kKinds; ++kind) {
-          const int parity = tile / stages % 2;
-          while (looks_at_room && !tile_empty(kind, tile).passed(parity ^ 1)) {
+      for (const int tiles : splits(item)) {
+        for (int tile = first + index; tile < first + tiles; tile += num_warps) {
+          for (int kind = 0; kind < kKinds; ++kind) {
+            const int parity = tile / stages % 2;
+            while (looks_at_room && !tile_empty(kind, tile).passed(parity ^ 1)) {
+              co_await std::suspend_always{};
+            }
+            while (!tile_full(kind, tile).passed(parity)) co_await std::suspend_always{};
+            wrong |= at(data, kind, tile) != std::pair(tile, kSlabs);
+            co_await std::suspend_always{};
+            wrong |= at(data, kind, tile) != std::pair(tile, kSlabs);
+            tile_empty(kind, tile).arrive();
             co_await std::suspend_always{};
           }
-          while (!tile_full(kind, tile).passed(parity)) co_await std::suspend_always{};
-          wrong |= at(data, kind, tile) != std::pair(tile, kSlabs);
-          co_await std::suspend_always{};
-          wrong |= at(data, kind, tile) != std::pair(tile, kSlabs);
-          tile_empty(kind, tile).arrive();
-          co_await std::suspend_always{};
         }
+        first += tiles;
+        while (!merge_empty.passed(split % 2 ^ 1)) co_await std::suspend_always{};
+        handed_over[static_cast<size_t>(index)] = split++;
+        merge_full.arrive();
+        co_await std::suspend_always{};
       }
-      first += tiles;
-      while (!merge_empty.passed(item % 2 ^ 1)) co_await std::suspend_always{};
-      handed_over[static_cast<size_t>(index)] = item;
-      merge_full.arrive();
       item_empty[slot].arrive();
       co_await std::suspend_always{};
     }
   }
 
   Actor merger() {
+    int split = 0;
     for (int item = 0;; ++item) {
       const auto slot = static_cast<size_t>(item % kItems);
       while (!item_full[slot].passed(item / kItems % 2)) co_await std::suspend_always{};
       wrong |= announced[slot] != item;
       if (item == num_items()) break;
-      while (!merge_full.passed(item % 2)) co_await std::suspend_always{};
-      for (const int theirs : handed_over) wrong |= theirs != item;
-      co_await std::suspend_always{};
-      merge_empty.arrive();
-      co_await std::suspend_always{};
+      for (size_t i = 0; i < splits(item).size(); ++i, ++split) {
+        while (!merge_full.passed(split % 2)) co_await std::suspend_always{};
+        for (const int theirs : handed_over) wrong |= theirs != split;
+        co_await std::suspend_always{};
+        for (const int theirs : handed_over) wrong |= theirs != split;
+        merge_empty.arrive();
+        co_await std::suspend_always{};
+      }
       item_empty[slot].arrive();
     }
   }
