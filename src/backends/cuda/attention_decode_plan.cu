@@ -13,18 +13,6 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kClasses = 32;  // of items' sizes, by powers of two
 
-struct Parts {
-  int tokens, count;
-  int size_class;  // 0: the largest
-
-  __device__ Parts(const DecodeArgs& args, const DecodeCut& cut, int64_t max_tokens) {
-    const int splits = decode_part_splits(args, cut, max_tokens);
-    tokens = splits * cut.split_tokens;
-    count = (cut.num_splits + splits - 1) / splits;
-    size_class = __clz(max(1, min(cut.end - cut.begin, tokens)));
-  }
-};
-
 struct Entry {
   int seq = -1;
   bool valid = false;  // the sequence is for decode
@@ -41,15 +29,63 @@ struct Entry {
     if (valid) cut = decode_cut(args, num_keys, q_len);
   }
 
-  __device__ void write(const Parts& parts, DecodeWork* work) const {
+  __device__ void write(const DecodeParts& parts, DecodeWork* work) const {
     for (int part = 0; part < parts.count; ++part) {
       const int begin = cut.begin + part * parts.tokens;
-      const int end = min(begin + parts.tokens, cut.end);
-      const int numbers = part | parts.count << 8 | (parts.tokens == cut.split_tokens) << 16;
+      const int end = part + 1 < parts.count ? begin + parts.tokens : cut.end;
+      const int numbers = part | parts.count << 8 | parts.splits << 16;
       auto* to = reinterpret_cast<int4*>(work + part);
       to[0] = {seq, begin, end, cut.split_tokens};
       to[1] = {q_row, q_len, num_keys, numbers};
     }
+  }
+};
+
+// What the sequences of a thread, of a warp and of the batch add up to.
+struct Sums {
+  int slabs = 0;  // 16 keys
+  int parts[kDecodePartChoices] = {};
+  int longest[kDecodePartChoices] = {};
+
+  __device__ void add(const DecodeCut& cut) {
+    slabs += max(0, cut.end - cut.begin) / 16;
+#pragma unroll
+    for (int choice = 0; choice < kDecodePartChoices; ++choice) {
+      const DecodeParts more(cut, choice);
+      parts[choice] += more.count;
+      longest[choice] = max(longest[choice], more.tokens);
+    }
+  }
+  // By a whole warp.
+  __device__ void add_to(Sums& total, int lane) const {
+    const int all = __reduce_add_sync(~0u, slabs);
+    if (lane == 0) atomicAdd(&total.slabs, all);
+#pragma unroll
+    for (int choice = 0; choice < kDecodePartChoices; ++choice) {
+      const int count = __reduce_add_sync(~0u, parts[choice]);
+      const int most = __reduce_max_sync(~0u, longest[choice]);
+      if (lane == 0) atomicAdd(&total.parts[choice], count);
+      if (lane == 0) atomicMax(&total.longest[choice], most);
+    }
+  }
+  __device__ int best_choice(int wanted_splits, int heads, int multiprocessors,
+                             int blocks_each) const {
+    int best = 0;
+    float least = INFINITY;
+#pragma unroll
+    for (int choice = 0; choice < kDecodePartChoices; ++choice) {
+      const auto factor = static_cast<float>(heads);
+      const DecodeLoad load = {16.0f * factor * static_cast<float>(slabs),
+                               factor * static_cast<float>(parts[choice]),
+                               static_cast<float>(longest[choice])};
+      float time = decode_time(load, multiprocessors, blocks_each);
+      if (wanted_splits > 0 && decode_part_splits(choice) >= wanted_splits) time = -1.0f;
+      if (time < least) {
+        least = time;
+        best = choice;
+      }
+    }
+    return best;
   }
 };
 
@@ -65,49 +101,56 @@ __device__ int begin_classes(int* counts, int lane) {
   return end;
 }
 
+struct PlanShape {
+  int heads;  // kv heads times row tiles
+  int multiprocessors;
+  int blocks_each;  // of the attention kernel, at the same time
+};
+
 enum Pass { kSum, kCount, kWrite };
 
-// A thread takes a sequence. `heads`: kv heads times row tiles. `blocks`: of the attention kernel
-// that run at the same time.
+// A thread takes a sequence.
 __global__ void __launch_bounds__(kThreads)
-    plan_decode_kernel(const DecodeArgs args, const DecodeWorkspace workspace, int heads,
-                       int blocks) {
+    plan_decode_kernel(const DecodeArgs args, const DecodeWorkspace workspace,
+                       const PlanShape shape) {
   pdl_launch_next();
   __shared__ int next[kClasses];
-  __shared__ int slabs;  // 16 keys, of all sequences
+  __shared__ Sums total;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kClasses) next[thread] = 0;
-  if (thread == 0) slabs = 0;
+  if (thread == 0) total = {};
   __syncthreads();
   pdl_wait();
-  for (int i = thread; i < args.num_seqs * heads; i += kThreads) workspace.arrivals[i] = 0;
+  for (int i = thread; i < args.num_seqs * shape.heads; i += kThreads) workspace.arrivals[i] = 0;
 
   Entry entry;  // stays where there are no more sequences than threads
-  int64_t share = 0;
+  int choice = 0;
 #pragma unroll 1  // one copy of the code: it runs once, and comes from memory
   for (int pass = kSum; pass <= kWrite; ++pass) {
-    int count = 0;
+    Sums sums;
 #pragma unroll 1
     for (int seq = thread; seq < args.num_seqs; seq += kThreads) {
       entry.read(args, seq);
       if (!entry.valid) continue;
-      const Parts parts(args, entry.cut, decode_max_part_tokens(share, seq, args.num_seqs));
-      if (pass == kSum) count += max(0, entry.cut.end - entry.cut.begin) / 16;
-      if (pass == kCount) atomicAdd(&next[parts.size_class], parts.count);
-      if (pass == kWrite) {
-        entry.write(parts, workspace.work + atomicAdd(&next[parts.size_class], parts.count));
+      if (pass == kSum) {
+        sums.add(entry.cut);
+        continue;
       }
+      const DecodeParts parts(entry.cut, choice);
+      int* begin = &next[__clz(max(1, parts.tokens))];  // the largest first
+      const int first = atomicAdd(begin, parts.count);
+      if (pass == kWrite) entry.write(parts, workspace.work + first);
     }
-    if (pass == kSum) {
-      count = __reduce_add_sync(~0u, count);
-      if (thread % 32 == 0 && count > 0) atomicAdd(&slabs, count);
-    }
+    if (pass == kSum && thread / 32 * 32 < args.num_seqs) sums.add_to(total, thread % 32);
     __syncthreads();
-    if (pass == kSum) share = 16 * int64_t{slabs} * heads / blocks;
+    if (pass == kSum) {
+      choice = total.best_choice(args.splits.part_splits, shape.heads, shape.multiprocessors,
+                                 shape.blocks_each);
+    }
     if (pass == kCount) {
       if (thread < kClasses) {
         const int num_work = begin_classes(next, thread);
-        if (thread == kClasses - 1) *workspace.header = {0, num_work, num_work * heads, {}};
+        if (thread == kClasses - 1) *workspace.header = {0, num_work, num_work * shape.heads, {}};
       }
       __syncthreads();
     }
@@ -128,9 +171,12 @@ int num_multiprocessors() {
 }  // namespace
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream) {
+  const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
+  const PlanShape plan = {args.num_kv_heads * decode_row_tiles(args), num_multiprocessors(),
+                          decode_is_light(args.head_dim, rows) ? 2 : 1};
   const LaunchShape shape = {.grid = dim3(1), .block = dim3(kThreads), .overlap_previous = true};
   launch("plan_decode", plan_decode_kernel, shape, stream, args, decode_workspace(args, memory),
-         args.num_kv_heads * decode_row_tiles(args), 2 * num_multiprocessors());
+         plan);
 }
 
 }  // namespace octavo::backends::cuda

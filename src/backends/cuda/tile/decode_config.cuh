@@ -32,7 +32,7 @@ struct DecodeConfig {
   static constexpr int kRows = 8 * kHalves;
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
 
-  static constexpr bool kLight = kHeadDim <= 128 && kHalves == 1;
+  static constexpr bool kLight = decode_is_light(kHeadDim, kRows);
   static constexpr int kBlocksEach = kLight ? 2 : 1;  // a multiprocessor holds at the same time
   static constexpr int kSharedBytes = kLight ? Platform::kLightBytes : Platform::kHeavyBytes;
 

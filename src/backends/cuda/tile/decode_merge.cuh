@@ -1,7 +1,7 @@
 // The warps of the decode kernel that merge: first what the warps of their block found in a split's
 // tiles, then the splits of the item, then, in the block that ends a sequence's last part, its
-// parts. Always in one order, warps of a split, splits of a pair, pairs of a sequence, so that no
-// result depends on who came first, or on which splits a block had.
+// parts. Always in one order, warps of a split, splits of a pair, pairs of four, these of a
+// sequence, so that no result depends on who came first, or on which splits a block had.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -55,18 +55,18 @@ class DecodeMerger {
 
  public:
   // `values`: what the warps hand over, [warps, rows, kVectors] of float4.
-  __device__ DecodeMerger(const DecodeKernelArgs& launch, const char* values,
+  __device__ DecodeMerger(const DecodeKernelArgs& launch, char* values,
                           DecodeShared<Config>& shared)
       : launch_(launch), args_(launch.args), values_(values), shared_(shared) {}
 
   __device__ void run() {
     pdl_wait();
-    uint32_t split = 0;
+    uint32_t handed_over = 0;
     for (uint32_t ordinal = 0;; ++ordinal) {
       const DecodeItem& item = shared_.pipe.wait_item(ordinal);
       if (item.index < 0) break;
       const ItemRows rows(launch_, item, Config::kTileRows);
-      merge_splits(rows, split);
+      merge_splits(rows, handed_over);
       if (item.work.num_parts > 1 && is_last_part(item)) merge_parts(rows);
       sync();
       if (thread_ == 0) shared_.pipe.give_back_item(ordinal);
@@ -76,37 +76,67 @@ class DecodeMerger {
  private:
   __device__ static void sync() { named_barrier_sync(1, kThreads); }
 
-  // `split`: counts what the warps have handed over.
-  __device__ void merge_splits(const ItemRows& rows, uint32_t& split) {
+  // `handed_over`: counts the splits of all items.
+  __device__ void merge_splits(const ItemRows& rows, uint32_t& handed_over) {
     const DecodeWork& work = rows.item.work;
-    PartialRow pair[kEach], total[kEach];
-    bool second = false;  // of its pair
-    for (int begin = work.begin; begin == work.begin || begin < work.end;
-         begin += work.split_tokens) {
-      mbarrier_wait(shared_address(&shared_.merge_full), split++ & 1);
-      const bool ends_pair = second || begin + work.split_tokens >= work.end;
-      const bool first_pair = begin - work.begin < 2 * work.split_tokens;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        if (row_of(i) >= rows.count) continue;
-        pair[i].append(merge_warps(row_of(i), vector_of(i)), !second);
-        if (ends_pair) total[i].append(pair[i], first_pair);
-      }
-      second = !second;
+    PartialRow pair[kEach], quad[kEach];
+    int begin = work.begin;
+    for (int split = 0; begin == work.begin || begin < work.end; ++split) {
+      mbarrier_wait(shared_address(&shared_.merge_full), handed_over++ & 1);
+      begin += work.split_tokens;
+      const bool is_last = begin >= work.end;
+      if (split > 0 || !is_last) add_split(rows, pair, quad, split, is_last);
+      if (is_last) write(rows);
       sync();
       if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
     }
-    uint64_t replaced = 0;
+  }
+
+  // Adds what the warps have handed over. What comes of the last split takes its place, as if one
+  // warp had found all. The sum of quads lies where the item's partial result goes: registers have
+  // room for two sums.
+  __device__ void add_split(const ItemRows& rows, PartialRow (&pair)[kEach],
+                            PartialRow (&quad)[kEach], int split, bool is_last) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      if (row_of(i) >= rows.count) continue;
-      if (work.num_parts == 1) {
-        write_out(rows, row_of(i), vector_of(i), total[i]);
+      const int row = row_of(i), vector = vector_of(i);
+      if (row >= rows.count) continue;
+      pair[i].append(merge_warps(row, vector), split % 2 == 0);
+      if (split % 2 == 0 && !is_last) continue;
+      quad[i].append(pair[i], split % 4 < 2);
+      if (split % 4 != 3 && !is_last) continue;
+      if (split >= 4) {
+        PartialRow total = read_partial(rows.item.index, row, vector);
+        total.add(quad[i]);
+        quad[i] = total;
+      }
+      if (!is_last) write_partial(rows.item.index, row, vector, quad[i]);
+    }
+    if (!is_last) return;
+    sync();
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int row = row_of(i), vector = vector_of(i);
+      if (row >= rows.count) continue;
+      reinterpret_cast<float4*>(values_)[merge_index<Layout>(row, vector)] = quad[i].values;
+      if (vector != 0) continue;
+      shared_.stats[0][row] = {quad[i].highest, quad[i].sum};
+      for (int warp = 1; warp < Config::kWarps; ++warp) shared_.stats[warp][row] = {-INFINITY, 0};
+    }
+    sync();
+  }
+
+  // Merges what is handed over and writes it.
+  __device__ void write(const ItemRows& rows) {
+    for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
+      const int row = i / kVectors, vector = i % kVectors;
+      const PartialRow total = merge_warps(row, vector);
+      if (rows.item.work.num_parts == 1) {
+        write_out(rows, row, vector, total);
       } else {
-        replaced ^= write_partial(rows.item.index, row_of(i), vector_of(i), total[i]);
+        write_partial(rows.item.index, row, vector, total);
       }
     }
-    wait_for(replaced);
   }
 
   // Of this thread's vectors.
@@ -137,6 +167,11 @@ class DecodeMerger {
     return total;
   }
 
+  // A zero has no sign: that would depend on what it is a sum of.
+  __device__ static float scaled(float value, float factor) {
+    return __fmaf_rn(value, factor, 0.0f);
+  }
+
   __device__ void write_out(const ItemRows& rows, int row, int vector, const PartialRow& total) {
     const DecodeItem& item = rows.item;
     const int token = item.work.q_row + rows.token(row);
@@ -150,9 +185,9 @@ class DecodeMerger {
       factor *= args_.v_scale[item.kv_head * args_.scale_stride];
     }
     const __nv_bfloat162 low =
-        __floats2bfloat162_rn(total.values.x * factor, total.values.y * factor);
+        __floats2bfloat162_rn(scaled(total.values.x, factor), scaled(total.values.y, factor));
     const __nv_bfloat162 high =
-        __floats2bfloat162_rn(total.values.z * factor, total.values.w * factor);
+        __floats2bfloat162_rn(scaled(total.values.z, factor), scaled(total.values.w, factor));
     const int64_t at = static_cast<int64_t>(token) * args_.num_heads + head;
     static_cast<uint2*>(args_.out)[at * kVectors + vector] = {
         *reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high)};
@@ -162,32 +197,30 @@ class DecodeMerger {
     }
   }
 
-  // Returns what was there before.
-  __device__ uint64_t write_partial(int index, int row, int vector, const PartialRow& total) {
+  __device__ void write_partial(int index, int row, int vector, const PartialRow& total) {
     const int64_t at = static_cast<int64_t>(index) * Config::kTileRows + row;
-    auto* values = reinterpret_cast<uint64_t*>(launch_.workspace.partial_values) +
-                   2 * (at * kVectors + vector);
-    uint64_t old = exchange(values, two_floats(total.values.x, total.values.y));
-    old ^= exchange(values + 1, two_floats(total.values.z, total.values.w));
-    if (vector == 0) {
-      auto* stats = reinterpret_cast<uint64_t*>(launch_.workspace.partial_stats) + at;
-      old ^= exchange(stats, two_floats(total.highest, total.sum));
-    }
-    return old;
+    reinterpret_cast<float4*>(launch_.workspace.partial_values)[at * kVectors + vector] =
+        total.values;
+    reinterpret_cast<float2*>(launch_.workspace.partial_stats)[at] = {total.highest, total.sum};
   }
 
-  __device__ static uint64_t two_floats(float low, float high) {
-    return __float_as_uint(low) | static_cast<uint64_t>(__float_as_uint(high)) << 32;
+  __device__ PartialRow read_partial(int64_t index, int row, int vector) {
+    const int64_t at = index * Config::kTileRows + row;
+    const float2 stats =
+        __ldcg(reinterpret_cast<const float2*>(launch_.workspace.partial_stats) + at);
+    return {stats.x, stats.y,
+            __ldcg(reinterpret_cast<const float4*>(launch_.workspace.partial_values) +
+                   at * kVectors + vector)};
   }
 
   // Counts this part as ended. The counter wraps to 0 at the last, ready for the next launch.
   __device__ bool is_last_part(const DecodeItem& item) {
-    sync();  // all have written
     if (thread_ == 0) {
       uint32_t* arrivals = launch_.workspace.arrivals + item.work.seq * launch_.heads.divisor() +
                            item.kv_head * launch_.row_tiles.divisor() + item.row_tile;
       const auto last = static_cast<uint32_t>(item.work.num_parts - 1);
-      shared_.is_last_part = atomic_inc(arrivals, last) == last;
+      shared_.is_last_part = atomic_inc_release(arrivals, last) == last;
+      if (shared_.is_last_part) fence_acquire_release();  // what other blocks wrote before
     }
     sync();
     return shared_.is_last_part != 0;
@@ -198,28 +231,28 @@ class DecodeMerger {
     const DecodeWork& work = rows.item.work;
     const int stride = launch_.heads.divisor();
     const int first = rows.item.index - work.part * stride;
-    const int num_parts = work.num_parts;
-    const auto* values = reinterpret_cast<const float4*>(launch_.workspace.partial_values);
-    const auto* stats = reinterpret_cast<const float2*>(launch_.workspace.partial_stats);
     for (int i = thread_; i < rows.count * kVectors; i += kThreads) {
       const int row = i / kVectors, vector = i % kVectors;
       PartialRow total;
-      for (int part = 0; part < num_parts; part += kAtOnce) {
+      for (int part = 0; part < work.num_parts; part += kAtOnce) {
+        const int count = work.num_parts - part;
         PartialRow more[kAtOnce];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
-          const int p = min(part + j, num_parts - 1);
-          const int64_t at = static_cast<int64_t>(first + p * stride) * Config::kTileRows + row;
-          const float2 of_row = __ldcg(stats + at);
-          more[j] = {of_row.x, of_row.y, __ldcg(values + at * kVectors + vector)};
+          more[j] = read_partial(first + (part + min(j, count - 1)) * stride, row, vector);
+        }
+        // Splits to pairs, pairs to quads, these in order.
+#pragma unroll
+        for (int step = 1; step <= 2; step *= 2) {
+          if (work.part_splits * step > 2) continue;
+#pragma unroll
+          for (int j = 0; j < kAtOnce; j += 2 * step) {
+            if (j + step < count) more[j].add(more[j + step]);
+          }
         }
 #pragma unroll
-        for (int j = 0; j < kAtOnce; j += 2) {
-          if (part + j >= num_parts) break;
-          const bool has_second = part + j + 1 < num_parts;
-          if (work.single && has_second) more[j].add(more[j + 1]);
-          total.append(more[j], part + j == 0);
-          if (!work.single && has_second) total.add(more[j + 1]);
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (j * work.part_splits % 4 == 0 && j < count) total.append(more[j], part + j == 0);
         }
       }
       write_out(rows, row, vector, total);
@@ -228,7 +261,7 @@ class DecodeMerger {
 
   const DecodeKernelArgs& launch_;
   const DecodeArgs& args_;
-  const char* values_;
+  char* values_;
   DecodeShared<Config>& shared_;
   int thread_ = static_cast<int>(threadIdx.x) - 32 * Config::kWarps;
 };

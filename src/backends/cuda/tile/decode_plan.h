@@ -21,7 +21,7 @@ struct alignas(16) DecodeWork {
   int q_len;
   int num_keys;  // of the whole sequence
   uint8_t part, num_parts;
-  uint16_t single;  // 1: parts are splits, not pairs of them
+  uint16_t part_splits;  // of every part but the last
 };
 static_assert(sizeof(DecodeWork) == 32);
 
@@ -95,20 +95,48 @@ OCTAVO_HOST_DEVICE constexpr DecodeCut decode_cut(const DecodeArgs& args, int nu
   return cut;
 }
 
-// How many of a sequence's splits a block takes: 1, 2 or all, as `max_tokens` allow.
-OCTAVO_HOST_DEVICE constexpr int decode_part_splits(const DecodeArgs& args, const DecodeCut& cut,
-                                                    int64_t max_tokens) {
-  int wanted = args.splits.part_splits;
-  if (wanted == 0 && cut.end - cut.begin <= max_tokens) wanted = cut.num_splits;
-  if (wanted == 0) wanted = 2 * int64_t{cut.split_tokens} <= max_tokens ? 2 : 1;
-  return wanted > 2 || wanted > cut.num_splits ? cut.num_splits : wanted;
+// How many splits a part may have: 1, 2, 4 or all. A batch has one choice for all sequences.
+inline constexpr int kDecodePartChoices = 4;
+
+OCTAVO_HOST_DEVICE constexpr int decode_part_splits(int choice) {
+  return choice < kDecodePartChoices - 1 ? 1 << choice : kMaxDecodeSplits;
 }
 
-// Keys that a block may take of the sequence at once. `share`: keys by heads of the whole batch for
-// each block that runs at the same time. The parts become smaller as what is left of the batch
-// does, so that all blocks finish together.
-OCTAVO_HOST_DEVICE constexpr int64_t decode_max_part_tokens(int64_t share, int seq, int num_seqs) {
-  return 2 * share * (num_seqs - seq) / num_seqs;
+// How a sequence falls into parts.
+struct DecodeParts {
+  int splits;  // of every part but the last
+  int count;
+  int tokens;  // of every part but the last
+
+  OCTAVO_HOST_DEVICE constexpr DecodeParts(const DecodeCut& cut, int choice)
+      : splits(decode_part_splits(choice)), count(1), tokens(cut.end - cut.begin) {
+    if (splits >= cut.num_splits) return;
+    count = (cut.num_splits + splits - 1) / splits;
+    tokens = splits * cut.split_tokens;
+  }
+};
+
+// What a batch adds up to with one of the choices, over all heads.
+struct DecodeLoad {
+  float keys;
+  float items;
+  float longest;  // keys of an item
+};
+
+// How long a batch takes, in the time that one of the blocks that share a multiprocessor takes for
+// a key. The numbers are fitted to measurements of an H200: what an item costs beside its keys, how
+// much faster a block is that has its multiprocessor for itself, and what is lost at the end, where
+// blocks run out of items.
+OCTAVO_HOST_DEVICE constexpr float decode_time(const DecodeLoad& load, int multiprocessors,
+                                               int blocks_each) {
+  constexpr float kItemKeys = 60.0f, kAlone = 1.72f, kEnd = 0.25f;
+  const auto alone = static_cast<float>(multiprocessors);
+  const float blocks = alone * static_cast<float>(blocks_each);
+  const float longest = load.longest + kItemKeys;
+  if (load.items <= alone) return blocks_each > 1 ? longest / kAlone : longest;
+  if (load.items <= blocks) return longest;
+  const float even = (load.keys + kItemKeys * load.items) / blocks + kEnd * longest;
+  return even > longest ? even : longest;
 }
 
 // The parts of the workspace, in this order, each aligned to 128 bytes.
@@ -156,6 +184,11 @@ struct DecodeKernelArgs {
   FastDivisor block_size;
   bool after_plan;  // DecodeLaunch::after_plan
 };
+
+// Whether two blocks of the kernel share a multiprocessor: where registers allow it.
+OCTAVO_HOST_DEVICE constexpr bool decode_is_light(int head_dim, int rows) {
+  return head_dim <= 128 && rows <= 8;
+}
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream);
 
