@@ -72,7 +72,7 @@ struct Sums {
                              int blocks_each) const {
     int best = 0;
     float least = INFINITY;
-#pragma unroll
+#pragma unroll 1
     for (int choice = 0; choice < kDecodePartChoices; ++choice) {
       const auto factor = static_cast<float>(heads);
       const DecodeLoad load = {16.0f * factor * static_cast<float>(slabs),

@@ -39,17 +39,18 @@ struct DecodeConfig {
   // Shared memory beside the ring.
   static constexpr int kFixedBytes = 2560;
   static constexpr int kWarpValueBytes = kRows * kHeadDim * 4;
-  static constexpr int num_stages(int warps) {
-    return (kSharedBytes - kFixedBytes - warps * kWarpValueBytes) / (2 * Layout::kTileBytes);
+  static constexpr int num_tiles(int warps) {
+    return (kSharedBytes - kFixedBytes - warps * kWarpValueBytes) / Layout::kTileBytes;
   }
   // As many as leave each a tile and one on its way.
   static constexpr int num_warps(int warps) {
-    return warps > 2 && num_stages(warps) <= warps ? num_warps(warps - 1) : warps;
+    return warps > 2 && num_tiles(warps) / 2 <= warps ? num_warps(warps - 1) : warps;
   }
   static constexpr int kWarps = num_warps(kLight ? Platform::kLightWarps : 4);  // that compute
-  static constexpr int kStages = num_stages(kWarps);
-  static_assert(kStages >= kWarps);
-  using Pipe = DecodePipe<Layout, kStages>;
+  static constexpr int kKeyStages = num_tiles(kWarps) / 2;
+  static constexpr int kValueStages = num_tiles(kWarps) - kKeyStages;  // values stay longer
+  static_assert(kKeyStages >= kWarps);
+  using Pipe = DecodePipe<Layout, kKeyStages, kValueStages>;
   static constexpr int kDynamicBytes = Pipe::kRingBytes + kWarps * kWarpValueBytes;
 
   // Beside those that compute, some merge and two copy. A quarter of a multiprocessor gives its

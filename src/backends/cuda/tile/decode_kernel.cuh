@@ -59,7 +59,15 @@ class DecodeWarp {
     return Pipe::num_tiles(item(), begin, min(begin + item().work.split_tokens, item().work.end));
   }
 
-  // This warp's tiles of a split: every kWarps-th.
+  // Warps take tiles in turn, whatever split these are of: so a warp's next tile is always the
+  // kWarps-th after its last (DecodePipe::wait_tile). Which part of the split a warp has is its
+  // rank, so that its sums do not depend on what came before.
+  __device__ int rank() const {
+    const uint32_t warp = opaque(threadIdx.x) / 32;
+    return static_cast<int>((warp + Config::kWarps - place().tile % Config::kWarps) %
+                            Config::kWarps);
+  }
+
   __device__ void attend() {
     rows_.clear();
     const DecodeLimits& limits = shared_.limits[warp_];
@@ -67,7 +75,7 @@ class DecodeWarp {
     const int tiles = split_tiles();
     Pipe& pipe = shared_.pipe;
     const uint32_t first = place().tile;
-    for (int i = warp_; i < tiles; i += Config::kWarps) {
+    for (int i = rank(); i < tiles; i += Config::kWarps) {
       const int token = begin + i * Layout::kTileTokens;
       const uint32_t tile = first + static_cast<uint32_t>(i);
       Scores<Layout, kHalves> s;
@@ -183,8 +191,8 @@ class DecodeWarp {
 
   __device__ void hand_over(int count) {
     const auto thread = static_cast<int>(opaque(threadIdx.x));
-    const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
-    auto* values = reinterpret_cast<float4*>(values_ + warp * Config::kWarpValueBytes);
+    const int g = thread % 32 / 4, q = thread % 4, from = rank();
+    auto* values = reinterpret_cast<float4*>(values_ + from * Config::kWarpValueBytes);
     const float unit = Layout::kTokenScales ? __int_as_float(rows_.unit << 23) : 1.0f;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -194,7 +202,7 @@ class DecodeWarp {
         float sum = rows_.sum[half][i];
         for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
         if (row >= count) continue;
-        if (g == 0) shared_.stats[warp][row] = {rows_.highest[half][i], sum};
+        if (g == 0) shared_.stats[from][row] = {rows_.highest[half][i], sum};
         if (rows_.highest[half][i] == -INFINITY) continue;
 #pragma unroll
         for (int group = 0; group < Layout::kDimGroups; group += 4) {
