@@ -220,7 +220,7 @@ int splits_of_a_block(int num_seqs, int keys) {
     const auto items = static_cast<float>(8 * num_seqs * parts.count);
     const float time = decode_time({static_cast<float>(8 * num_seqs) * static_cast<float>(keys),
                                     items, static_cast<float>(parts.tokens)},
-                                   132, 2);
+                                   decode_blocks(llama(), 132));
     if (time >= least) continue;
     least = time;
     best = std::min(parts.splits, cut.num_splits);

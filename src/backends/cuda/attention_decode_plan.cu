@@ -68,24 +68,20 @@ struct Sums {
       if (lane == 0) atomicMax(&total.longest[choice], most);
     }
   }
-  __device__ int best_choice(int wanted_splits, int heads, int multiprocessors,
-                             int blocks_each) const {
-    int best = 0;
-    float least = INFINITY;
-#pragma unroll 1
-    for (int choice = 0; choice < kDecodePartChoices; ++choice) {
-      const auto factor = static_cast<float>(heads);
-      const DecodeLoad load = {16.0f * factor * static_cast<float>(slabs),
-                               factor * static_cast<float>(parts[choice]),
-                               static_cast<float>(longest[choice])};
-      float time = decode_time(load, multiprocessors, blocks_each);
-      if (wanted_splits > 0 && decode_part_splits(choice) >= wanted_splits) time = -1.0f;
-      if (time < least) {
-        least = time;
-        best = choice;
-      }
-    }
-    return best;
+  // By a whole warp.
+  __device__ int best_choice(int wanted_splits, int heads, const DecodeBlocks& blocks,
+                             int lane) const {
+    const int choice = lane % kDecodePartChoices;
+    const auto factor = static_cast<float>(heads);
+    const DecodeLoad load = {16.0f * factor * static_cast<float>(slabs),
+                             factor * static_cast<float>(parts[choice]),
+                             static_cast<float>(longest[choice])};
+    const float time = decode_time(load, blocks);
+    const bool wanted = wanted_splits > 0 && decode_part_splits(choice) >= wanted_splits;
+    // Times are positive: as integers they are in the same order.
+    const int rank = wanted ? 0 : __float_as_int(time);
+    const int least = __reduce_min_sync(~0u, rank);
+    return (__ffs(static_cast<int>(__ballot_sync(~0u, rank == least))) - 1) % kDecodePartChoices;
   }
 };
 
@@ -103,8 +99,7 @@ __device__ int begin_classes(int* counts, int lane) {
 
 struct PlanShape {
   int heads;  // kv heads times row tiles
-  int multiprocessors;
-  int blocks_each;  // of the attention kernel, at the same time
+  DecodeBlocks blocks;
 };
 
 enum Pass { kSum, kCount, kWrite };
@@ -116,6 +111,7 @@ __global__ void __launch_bounds__(kThreads)
   pdl_launch_next();
   __shared__ int next[kClasses];
   __shared__ Sums total;
+  __shared__ int chosen;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kClasses) next[thread] = 0;
   if (thread == 0) total = {};
@@ -144,8 +140,12 @@ __global__ void __launch_bounds__(kThreads)
     if (pass == kSum && thread / 32 * 32 < args.num_seqs) sums.add_to(total, thread % 32);
     __syncthreads();
     if (pass == kSum) {
-      choice = total.best_choice(args.splits.part_splits, shape.heads, shape.multiprocessors,
-                                 shape.blocks_each);
+      if (thread < 32) {
+        choice = total.best_choice(args.splits.part_splits, shape.heads, shape.blocks, thread);
+        if (thread == 0) chosen = choice;
+      }
+      __syncthreads();
+      choice = chosen;
     }
     if (pass == kCount) {
       if (thread < kClasses) {
@@ -171,9 +171,8 @@ int num_multiprocessors() {
 }  // namespace
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream) {
-  const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
-  const PlanShape plan = {args.num_kv_heads * decode_row_tiles(args), num_multiprocessors(),
-                          decode_is_light(args.head_dim, rows) ? 2 : 1};
+  const PlanShape plan = {args.num_kv_heads * decode_row_tiles(args),
+                          decode_blocks(args, num_multiprocessors())};
   const LaunchShape shape = {.grid = dim3(1), .block = dim3(kThreads), .overlap_previous = true};
   launch("plan_decode", plan_decode_kernel, shape, stream, args, decode_workspace(args, memory),
          plan);

@@ -45,6 +45,7 @@ class DecodeWarp {
         }
         __syncwarp();
       } while (place().begin < item().work.end);
+      __syncwarp();  // all lanes have seen where the item ends
       if (lane_ == 0) shared_.pipe.give_back_item(place().item++);
       __syncwarp();
     }

@@ -79,38 +79,46 @@ class DecodeMerger {
   // `handed_over`: counts the splits of all items.
   __device__ void merge_splits(const ItemRows& rows, uint32_t& handed_over) {
     const DecodeWork& work = rows.item.work;
-    PartialRow pair[kEach], quad[kEach];
+    Sums sums[kEach];
     int begin = work.begin;
     for (int split = 0; begin == work.begin || begin < work.end; ++split) {
       mbarrier_wait(shared_address(&shared_.merge_full), handed_over++ & 1);
       begin += work.split_tokens;
       const bool is_last = begin >= work.end;
-      if (split > 0 || !is_last) add_split(rows, pair, quad, split, is_last);
+      if (split > 0 || !is_last) add_split(rows, sums, split, is_last);
       if (is_last) write(rows);
       sync();
       if (thread_ == 0) mbarrier_arrive(shared_address(&shared_.merge_empty));
     }
   }
 
-  // Adds what the warps have handed over. What comes of the last split takes its place, as if one
-  // warp had found all. The sum of quads lies where the item's partial result goes: registers have
+  // Of one vector. The values of `total` lie where the item's partial result goes: registers have
   // room for two sums.
-  __device__ void add_split(const ItemRows& rows, PartialRow (&pair)[kEach],
-                            PartialRow (&quad)[kEach], int split, bool is_last) {
+  struct Sums {
+    PartialRow pair, quad;
+    float2 total;
+  };
+
+  // Adds what the warps have handed over. What comes of the last split takes its place, as if one
+  // warp had found all.
+  __device__ void add_split(const ItemRows& rows, Sums (&sums)[kEach], int split, bool is_last) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int row = row_of(i), vector = vector_of(i);
       if (row >= rows.count) continue;
-      pair[i].append(merge_warps(row, vector), split % 2 == 0);
+      auto& [pair, quad, total] = sums[i];
+      pair.append(merge_warps(row, vector), split % 2 == 0);
       if (split % 2 == 0 && !is_last) continue;
-      quad[i].append(pair[i], split % 4 < 2);
+      quad.append(pair, split % 4 < 2);
       if (split % 4 != 3 && !is_last) continue;
+      float4* values = partial_values(rows.item.index, row, vector);
       if (split >= 4) {
-        PartialRow total = read_partial(rows.item.index, row, vector);
-        total.add(quad[i]);
-        quad[i] = total;
+        PartialRow before = {total.x, total.y, __ldcg(values)};
+        before.add(quad);
+        quad = before;
       }
-      if (!is_last) write_partial(rows.item.index, row, vector, quad[i]);
+      total = {quad.highest, quad.sum};
+      if (!is_last) *values = quad.values;
     }
     if (!is_last) return;
     sync();
@@ -118,9 +126,9 @@ class DecodeMerger {
     for (int i = 0; i < kEach; ++i) {
       const int row = row_of(i), vector = vector_of(i);
       if (row >= rows.count) continue;
-      reinterpret_cast<float4*>(values_)[merge_index<Layout>(row, vector)] = quad[i].values;
+      reinterpret_cast<float4*>(values_)[merge_index<Layout>(row, vector)] = sums[i].quad.values;
       if (vector != 0) continue;
-      shared_.stats[0][row] = {quad[i].highest, quad[i].sum};
+      shared_.stats[0][row] = {sums[i].quad.highest, sums[i].quad.sum};
       for (int warp = 1; warp < Config::kWarps; ++warp) shared_.stats[warp][row] = {-INFINITY, 0};
     }
     sync();
@@ -197,20 +205,22 @@ class DecodeMerger {
     }
   }
 
-  __device__ void write_partial(int index, int row, int vector, const PartialRow& total) {
-    const int64_t at = static_cast<int64_t>(index) * Config::kTileRows + row;
-    reinterpret_cast<float4*>(launch_.workspace.partial_values)[at * kVectors + vector] =
-        total.values;
-    reinterpret_cast<float2*>(launch_.workspace.partial_stats)[at] = {total.highest, total.sum};
+  __device__ float4* partial_values(int64_t index, int row, int vector) const {
+    return reinterpret_cast<float4*>(launch_.workspace.partial_values) +
+           (index * Config::kTileRows + row) * kVectors + vector;
+  }
+  __device__ float2* partial_stats(int64_t index, int row) const {
+    return reinterpret_cast<float2*>(launch_.workspace.partial_stats) + index * Config::kTileRows +
+           row;
   }
 
-  __device__ PartialRow read_partial(int64_t index, int row, int vector) {
-    const int64_t at = index * Config::kTileRows + row;
-    const float2 stats =
-        __ldcg(reinterpret_cast<const float2*>(launch_.workspace.partial_stats) + at);
-    return {stats.x, stats.y,
-            __ldcg(reinterpret_cast<const float4*>(launch_.workspace.partial_values) +
-                   at * kVectors + vector)};
+  __device__ void write_partial(int64_t index, int row, int vector, const PartialRow& total) {
+    *partial_values(index, row, vector) = total.values;
+    if (vector == 0) *partial_stats(index, row) = {total.highest, total.sum};
+  }
+  __device__ PartialRow read_partial(int64_t index, int row, int vector) const {
+    const float2 stats = __ldcg(partial_stats(index, row));
+    return {stats.x, stats.y, __ldcg(partial_values(index, row, vector))};
   }
 
   // Counts this part as ended. The counter wraps to 0 at the last, ready for the next launch.

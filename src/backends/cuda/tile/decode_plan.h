@@ -123,20 +123,43 @@ struct DecodeLoad {
   float longest;  // keys of an item
 };
 
-// How long a batch takes, in the time that one of the blocks that share a multiprocessor takes for
-// a key. The numbers are fitted to measurements of an H200: what an item costs beside its keys, how
-// much faster a block is that has its multiprocessor for itself, and what is lost at the end, where
-// blocks run out of items.
-OCTAVO_HOST_DEVICE constexpr float decode_time(const DecodeLoad& load, int multiprocessors,
-                                               int blocks_each) {
-  constexpr float kItemKeys = 60.0f, kAlone = 1.72f, kEnd = 0.25f;
-  const auto alone = static_cast<float>(multiprocessors);
-  const float blocks = alone * static_cast<float>(blocks_each);
-  const float longest = load.longest + kItemKeys;
-  if (load.items <= alone) return blocks_each > 1 ? longest / kAlone : longest;
-  if (load.items <= blocks) return longest;
-  const float even = (load.keys + kItemKeys * load.items) / blocks + kEnd * longest;
-  return even > longest ? even : longest;
+// Where a batch runs. `item_keys`: what an item costs beside its keys, as so many of them.
+struct DecodeBlocks {
+  int multiprocessors;
+  int each;  // run at the same time on a multiprocessor
+  int item_keys;
+};
+
+// Whether two blocks of the kernel share a multiprocessor: where registers allow it.
+OCTAVO_HOST_DEVICE constexpr bool decode_is_light(int head_dim, int rows) {
+  return head_dim <= 128 && rows <= 8;
+}
+
+inline DecodeBlocks decode_blocks(const DecodeArgs& args, int multiprocessors) {
+  constexpr int64_t kItemBytes = 32768;
+  const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
+  const int64_t key_bytes = 2 * dtype_bytes(args.kv_dtype, args.head_dim);
+  return {multiprocessors, decode_is_light(args.head_dim, rows) ? 2 : 1,
+          static_cast<int>(kItemBytes / key_bytes)};
+}
+
+// How long a batch takes, in the time of one key on a block of a busy GPU; fitted to measurements
+// of an H200. Where there are more items than blocks these take them in rounds, of which the last
+// may have few, and rounds do not follow each other closely unless there are many.
+OCTAVO_HOST_DEVICE constexpr float decode_time(const DecodeLoad& load, const DecodeBlocks& blocks) {
+  constexpr float kAlone = 0.6f;  // of the time, where a block has its multiprocessor for itself
+  const auto item_keys = static_cast<float>(blocks.item_keys);
+  const float longest = load.longest + item_keys;
+  const int count = blocks.multiprocessors * blocks.each;
+  if (load.items <= static_cast<float>(blocks.multiprocessors))
+    return blocks.each > 1 ? kAlone * longest : longest;
+  if (load.items <= static_cast<float>(count)) return longest;
+  const float all_keys = load.keys + item_keys * load.items;
+  const float rounds = all_keys / (static_cast<float>(count) * longest);
+  if (rounds <= 1.0f) return 1.5f * longest;
+  const auto whole = static_cast<float>(static_cast<int64_t>(rounds));
+  const float missing = rounds > whole ? whole + 1.0f - rounds : 0.0f;
+  return (rounds + 0.6f * missing + 0.5f / rounds) * longest;
 }
 
 // The parts of the workspace, in this order, each aligned to 128 bytes.
@@ -184,11 +207,6 @@ struct DecodeKernelArgs {
   FastDivisor block_size;
   bool after_plan;  // DecodeLaunch::after_plan
 };
-
-// Whether two blocks of the kernel share a multiprocessor: where registers allow it.
-OCTAVO_HOST_DEVICE constexpr bool decode_is_light(int head_dim, int rows) {
-  return head_dim <= 128 && rows <= 8;
-}
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream);
 

@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "backends/cuda/ptx/cp_async.cuh"
+#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/tile/prefill_convert.cuh"
 #include "backends/cuda/tile/prefill_launch.h"
 
