@@ -1,6 +1,5 @@
 // The rotation of a config.json: rope_theta beside rope_scaling, or all of it in rope_parameters,
 // there perhaps by kind of layer.
-#include <algorithm>
 #include <set>
 
 #include "base/check.h"
@@ -55,14 +54,13 @@ Status read_rotary_dim(const HfReader& reader, ModelConfig& config) {
     return unsupported(format("{}: 'partial_rotary_factor' is not supported for this architecture",
                               reader.source()));
   }
-  // More than 1 is refused below: the product may be beyond an integer.
-  config.rotary_dim =
-      static_cast<int64_t>(std::min(part, 2.0) * static_cast<double>(config.head_dim));
-  if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
+  const double values = part * static_cast<double>(config.head_dim);
+  config.rotary_dim = part < 1 ? static_cast<int64_t>(values) : 0;
+  if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0) {
     return data_loss(
         format("{}: 'partial_rotary_factor' {} makes {} of {} values rotate, which must be an "
                "even part",
-               reader.source(), part, config.rotary_dim, config.head_dim));
+               reader.source(), part, values, config.head_dim));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // The IQ and TQ types of GGUF: blocks of 256 values of about 1 to 4 bits. The IQ types look up
-// groups of four or eight values in a grid (iq_grids.inl), by an index that may have upper bits
-// elsewhere. Nothing wider than 16 bits, so that a block needs no more alignment than `d`, a half.
+// groups of four or eight values in a grid (iq_grids.h), by an index that may have upper bits
+// elsewhere. Bytes only, so that a block needs no alignment beyond that of `d` (an IEEE half).
 #pragma once
 
 #include <stdint.h>
