@@ -179,7 +179,8 @@ Result<std::unique_ptr<TextModel>> load_spelled_bpe(const GgufSource& source,
                 .byte_fallback = true,
                 .unknown = vocabulary.unknown,
                 .fuse_unknown = true});
-  const Json spaces = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpelledSpace}};
+  const Json spaces = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpelledSpace}};
   Normalizer normalizer = OCTAVO_TRY(Normalizer::from_json(&spaces, source.name));
   HfPreTokenizer uncut = OCTAVO_TRY(HfPreTokenizer::from_json(nullptr, source.name));
   return std::unique_ptr<TextModel>(std::make_unique<HfTextModel>(
