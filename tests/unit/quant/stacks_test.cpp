@@ -107,7 +107,7 @@ TEST(Fbgemm, StacksDecodeAndMultiplyAsNumpyDoes) {
     const std::vector<float> values = golden.at(c.name);
     const std::vector<float> products = golden.at(format("{}.product", c.name));
     const size_t size = c.rows * c.cols;
-    const size_t num_products = product.size() / kExperts;
+    const size_t num_products = products.size() / kExperts;
     for (int64_t i = 0; i < kExperts; ++i) {
       const QuantizedMatrix matrix = matrix_of(*stack, i, c.rows, c.cols);
       const auto begin = values.begin() + static_cast<ptrdiff_t>(i * size);
