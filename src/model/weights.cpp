@@ -64,12 +64,6 @@ Result<Tensor> WeightLoader::take(std::string_view name, const Shape& shape) {
     return data_loss(format("{}: tensor '{}' has shape {}, which must be {}", checkpoint_.path(),
                             name, shape_string(info->shape), shape_string(shape)));
   }
-  const DTypeTraits& traits = dtype_traits(info->dtype);
-  if (!shape.empty() && shape.back() % traits.block_size != 0) {
-    return data_loss(format("{}: tensor '{}': rows of {} values are not whole blocks of {} ({})",
-                            checkpoint_.path(), name, shape.back(), traits.block_size,
-                            traits.name));
-  }
   const bool first_use = taken_.emplace(name).second;
   OCTAVO_CHECK(first_use);
   taken_bytes_ += info->size_bytes;
