@@ -66,7 +66,7 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  // A token to be chosen.
+  // A token to be chosen; without logits it is already.
   struct Draw {
     Completion* completion;
     std::span<const float> logits;
@@ -76,12 +76,13 @@ class EngineCore {
 
   bool run_step();
   Result<StepOutput> execute(const Plan& plan);
+  static void add_draws(Plan& plan);
   void note_start(const Plan& plan);
   void fail_step(const Plan& plan, const Status& status);
   void take_results(const Plan& plan, const StepOutput& output);
   Status pool(Completion& completion, const ops::Mat& rows);
   void note_news(ActiveRequest& request);
-  void take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position);
+  void take_rows(Completion& completion, const StepOutput& output, int64_t begin, int64_t count);
   void begin_draws(Completion& leader, std::span<const float> logits);
   void draw_tokens();
   void deliver();

@@ -1,6 +1,8 @@
 // Executor: computes the steps that the scheduler plans, one at a time.
 #pragma once
 
+#include <span>
+
 #include "base/thread_pool.h"
 #include "engine/scheduler.h"
 #include "octavo/status.h"
@@ -10,8 +12,11 @@ namespace octavo::engine {
 
 // In the order of the plan's slices, in host memory until the next step.
 struct StepOutput {
-  ops::Mat logits;  // [num_logit_rows, vocab_size]
-  ops::Mat hidden;  // [num_hidden_rows, hidden_size]: after the model's last norm
+  ops::Mat logits;                  // [num_logit_rows, vocab_size]: of rows that have no token
+  ops::Mat hidden;                  // [num_hidden_rows, hidden_size]: after the model's last norm
+  std::span<const TokenId> tokens;  // [num_logit_rows], drawn as Plan::draws says; or -1. Or empty
+
+  TokenId token(int64_t row) const { return tokens.empty() ? -1 : tokens[row]; }
 };
 
 class Executor {
