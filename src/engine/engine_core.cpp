@@ -121,6 +121,7 @@ void EngineCore::end(RequestId id, Status why) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
   ActiveRequest& request = *found->second;
+  if (request.finished()) why = {};  // it only was not delivered yet
   for (const auto& completion : request.completions) {
     if (!completion->finished()) completion->abort();
   }
@@ -174,6 +175,7 @@ bool EngineCore::step() {
 bool EngineCore::run_step() {
   Plan plan = scheduler_.schedule();
   if (plan.slices.empty()) {
+    if (deliver()) return true;
     // Never so by design; a request that waits for ever would be worse than one that fails.
     if (has_requests()) end_all(internal_error("the scheduler found nothing to run"));
     return false;
@@ -191,7 +193,8 @@ bool EngineCore::run_step() {
   num_failed_steps_ = 0;
   scheduler_.complete(plan);
   take_results(plan, *output);
-  deliver();
+  end_failed();
+  if (!executor_.is_async()) deliver();
   return true;
 }
 
@@ -199,6 +202,7 @@ bool EngineCore::run_step() {
 Result<StepOutput> EngineCore::execute(const Plan& plan) {
   try {
     OCTAVO_TRY(executor_.execute_async(plan));
+    if (executor_.is_async()) deliver();  // of the step before
     const StepOutput output = OCTAVO_TRY(executor_.wait());
     OCTAVO_CHECK(output.logits.rows == plan.num_logit_rows);
     OCTAVO_CHECK(output.hidden.rows == plan.num_hidden_rows);
@@ -338,8 +342,13 @@ void EngineCore::draw_tokens() {
   }
 }
 
-void EngineCore::deliver() {
+// Before the next step, which must not compute them.
+void EngineCore::end_failed() {
   for (const auto& [id, status] : std::exchange(failed_, {})) end(id, status);
+}
+
+bool EngineCore::deliver() {
+  const bool any = !news_.empty();
   for (const RequestId id : std::exchange(news_, {})) {
     const auto found = requests_.find(id);
     if (found == requests_.end()) continue;  // another of its answers failed
@@ -351,6 +360,7 @@ void EngineCore::deliver() {
       emit(request, false, {});
     }
   }
+  return any;
 }
 
 void EngineCore::emit(ActiveRequest& request, bool last, Status status) {

@@ -29,6 +29,9 @@ class Executor {
   // Waits for the step's end and moves the num_computed_tokens of its sequences on.
   virtual Result<StepOutput> wait() = 0;
 
+  // Whether a step is computed between the two calls, while the caller does something else.
+  virtual bool is_async() const { return false; }
+
   // Threads that have nothing to do between wait() and the next step; null: there are none.
   virtual ThreadPool* pool() { return nullptr; }
 };

@@ -70,6 +70,7 @@ class ModelRunner final : public Executor {
   // On a host device a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
+  bool is_async() const override { return !backend_.device->host_accessible(); }
   ThreadPool* pool() override { return pool_.get(); }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
