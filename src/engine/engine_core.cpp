@@ -348,10 +348,11 @@ void EngineCore::end_failed() {
 }
 
 bool EngineCore::deliver() {
-  const bool any = !news_.empty();
+  bool any = false;
   for (const RequestId id : std::exchange(news_, {})) {
     const auto found = requests_.find(id);
-    if (found == requests_.end()) continue;  // another of its answers failed
+    if (found == requests_.end()) continue;  // it ended otherwise
+    any = true;
     ActiveRequest& request = *found->second;
     request.has_news = false;
     if (request.finished()) {

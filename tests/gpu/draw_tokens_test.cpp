@@ -63,8 +63,8 @@ TEST_F(DrawTokens, AreThoseOfRef) {
   constexpr int64_t kCols[] = {1, 2, 31, 255, 256, 257, 1000, 4097, 32000, 128256, 151936};
   int64_t num_drawn = 0, num_rows = 0;
   for (const int64_t cols : kCols) {
-    for (const int64_t rows : {1, 5, 140}) {
-      if (rows > 5 && cols > 5000) continue;  // of the oracle, which is slow
+    for (const int64_t rows : {1, 5, 20, 50, 140}) {  // clusters of 8, 8, 4, 2 and 1
+      if (rows > 5 && cols > 5000) continue;          // of the oracle, which is slow
       for (int round = 0; round < 4; ++round) {
         PaddedMat logits(rows, cols, round);
         std::vector<ops::RowDraw> draws;

@@ -1,7 +1,13 @@
-// Draws tokens where the logits are, by the rule of ops/draw_args.h: a block for each row. Sums and
-// exponentials are the host's to the last bit: no product is contracted into a sum.
+// Draws tokens where the logits are, by the rule of ops/draw_args.h. A row has a cluster of blocks,
+// of one block before sm_90 and where there are many rows: each reads its share of the row for the
+// maxima and sums of all, and does the little that follows itself. Sums and exponentials are the
+// host's to the last bit: no product is contracted into a sum.
+#include <array>
+
+#include "backends/cuda/device_cuda.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ops_cuda.h"
+#include "backends/cuda/ptx/cluster.cuh"
 #include "backends/cuda/tile/values.cuh"
 
 namespace octavo::backends::cuda {
@@ -15,13 +21,14 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kBlock = ops::kDrawBlock;
 constexpr int kGroup = ops::kDrawGroup;
 constexpr int kPerLane = kBlock / 32;
-constexpr int kMaxBlocks = 2048;      // a vocabulary of 524,288; the host draws from larger ones
+constexpr unsigned kMaxCluster = 8;
+constexpr int kMaxBlocks = 1536;      // a vocabulary of 393,216; the host draws from larger ones
 constexpr int kMaxCandidates = 2048;  // of more, too
 static_assert(kMaxBlocks / kGroup <= kThreads && kMaxBlocks <= kMaxCandidates);
 
 struct Shared {
-  float maxima[kMaxBlocks];
-  float sums[kMaxBlocks];
+  float maxima[kMaxBlocks];   // NaN of blocks that have one
+  float sums[2][kMaxBlocks];  // in turn: others may write the next ones while these are read
   double groups[kMaxBlocks / kGroup];
   uint64_t keys[kMaxCandidates];
   float weights[kMaxCandidates];
@@ -75,11 +82,14 @@ __device__ float logit_of(uint64_t key) {
   return __uint_as_float((descending >> 31) != 0 ? descending : ~descending & 0x7FFFFFFF);
 }
 
-// All of a block's threads call each function together, but where a comment says otherwise.
+// All threads of a cluster call each function together, but where a comment says otherwise.
 class RowDrawer {
  public:
-  __device__ RowDrawer(Shared& shared, const float* logits, int size, const RowDraw& draw)
+  __device__ RowDrawer(Shared& shared, int rank, int cluster, const float* logits, int size,
+                       const RowDraw& draw)
       : s_(shared),
+        rank_(rank),
+        cluster_(cluster),
         logits_(logits),
         size_(size),
         num_blocks_((size + kBlock - 1) / kBlock),
@@ -114,25 +124,64 @@ class RowDrawer {
     }
   }
 
+  // Of the row's blocks this one's warps take first_block(), + block_step(), …
+  __device__ int first_block() const { return rank_ * kWarps + warp(); }
+  __device__ int block_step() const { return cluster_ * kWarps; }
+
+  // Makes lane 0's value *to in all blocks, at the next sync().
+  __device__ void share(float* to, float value) const {
+#if __CUDA_ARCH__ >= 900
+    if (cluster_ > 1) {
+      value = __shfl_sync(~0u, value, 0);
+      const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+      if (lane() < cluster_) {
+        cluster_store(cluster_address(address, static_cast<uint32_t>(lane())), value);
+      }
+      return;
+    }
+#endif
+    if (lane() == 0) *to = value;
+  }
+
+  __device__ void sync() const {
+#if __CUDA_ARCH__ >= 900
+    if (cluster_ > 1) {
+      cluster_arrive();
+      cluster_wait();
+      return;
+    }
+#endif
+    __syncthreads();
+  }
+
   // Finds the maxima of blocks and of all; whether a token can be drawn.
   __device__ bool read() {
-    float largest = -INFINITY;
-    bool has_nan = false;
+    sync();  // all blocks are there
 #pragma unroll 2
-    for (int b = warp(); b < num_blocks_; b += kWarps) {
+    for (int b = first_block(); b < num_blocks_; b += block_step()) {
       float values[kPerLane];
       load(b, values);
-      float own = -INFINITY;
+      float largest = -INFINITY;
+      bool has_nan = false;
 #pragma unroll
       for (const float value : values) {
         has_nan |= isnan(value);
-        own = fmaxf(own, value);
+        largest = fmaxf(largest, value);
       }
       for (int lanes = 16; lanes > 0; lanes /= 2) {
-        own = fmaxf(own, __shfl_xor_sync(~0u, own, lanes));
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
       }
-      if (lane() == 0) s_.maxima[b] = own;
-      largest = fmaxf(largest, own);
+      share(&s_.maxima[b], __any_sync(~0u, has_nan) ? NAN : largest);
+    }
+    sync();
+    float largest = -INFINITY;
+    bool has_nan = false;
+    for (int b = static_cast<int>(threadIdx.x); b < num_blocks_; b += kThreads) {
+      has_nan |= isnan(s_.maxima[b]);
+      largest = fmaxf(largest, s_.maxima[b]);
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
     }
     if (lane() == 0) s_.warp_maxima[warp()] = largest;
     if (__syncthreads_or(has_nan) != 0) return false;
@@ -159,19 +208,19 @@ class RowDrawer {
   // The sum of the weights of those with a scaled value of at least `bound`.
   __device__ double sum_from(float bound) {
     bound_ = bound;
+    turn_ ^= 1;
+    float* const sums = s_.sums[turn_];
 #pragma unroll 2
-    for (int b = warp(); b < num_blocks_; b += kWarps) {
-      float sum = 0.0f;
-      if (scaled(s_.maxima[b]) >= bound) sum = block_sum(b);
-      if (lane() == 0) s_.sums[b] = sum;
+    for (int b = first_block(); b < num_blocks_; b += block_step()) {
+      share(&sums[b], scaled(s_.maxima[b]) >= bound ? block_sum(b) : 0.0f);
     }
-    __syncthreads();
+    sync();
     const int num_groups = (num_blocks_ + kGroup - 1) / kGroup;
     if (static_cast<int>(threadIdx.x) < num_groups) {
       const int first = static_cast<int>(threadIdx.x) * kGroup;
       double sum = 0.0;
       for (int b = first; b < min(num_blocks_, first + kGroup); ++b) {
-        sum = __dadd_rn(sum, s_.sums[b]);
+        sum = __dadd_rn(sum, sums[b]);
       }
       s_.groups[threadIdx.x] = sum;
     }
@@ -216,7 +265,7 @@ class RowDrawer {
         const int group =
             walk_to(target, 0, num_groups, before, [&](int g) { return s_.groups[g]; });
         block = walk_to(target, group * kGroup, min(num_blocks_, (group + 1) * kGroup), before,
-                        [&](int b) { return s_.sums[b]; });
+                        [&](int b) { return s_.sums[turn_][b]; });
       }
       block = __shfl_sync(~0u, block, 0);
       float values[kPerLane];
@@ -355,6 +404,8 @@ class RowDrawer {
   }
 
   Shared& s_;
+  int rank_, cluster_;
+  int turn_ = 0;
   const float* logits_;
   int size_, num_blocks_;
   RowDraw draw_;
@@ -363,12 +414,34 @@ class RowDrawer {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    draw_tokens_kernel(int32_t* token_ids, Rows<const float> logits, const RowDraw* draws,
-                       int size) {
+    draw_tokens_kernel(int32_t* token_ids, Rows<const float> logits, const RowDraw* draws, int size,
+                       int cluster) {
   __shared__ Shared shared;
-  const int64_t row = blockIdx.x;
-  const int token = RowDrawer(shared, logits.at(row, 0), size, draws[row]).token();
-  if (threadIdx.x == 0) token_ids[row] = token;
+  const int64_t row = blockIdx.x / static_cast<unsigned>(cluster);
+  const int rank = static_cast<int>(blockIdx.x) % cluster;
+  const int token = RowDrawer(shared, rank, cluster, logits.at(row, 0), size, draws[row]).token();
+  if (rank == 0 && threadIdx.x == 0) token_ids[row] = token;
+}
+
+LaunchShape launch_shape(int64_t rows, unsigned cluster) {
+  return {.grid = dim3(static_cast<unsigned>(rows) * cluster),
+          .block = dim3(kThreads),
+          .cluster = cluster};
+}
+
+// The largest cluster of which the GPU holds one for each row. Later GPUs run the code of those
+// before sm_90.
+unsigned cluster_size(const DeviceProperties& gpu, int64_t rows) {
+  if (gpu.compute_capability != 90) return 1;
+  static const std::array<int, 3> most = {
+      most_active_clusters(draw_tokens_kernel, launch_shape(1, 2)),
+      most_active_clusters(draw_tokens_kernel, launch_shape(1, 4)),
+      most_active_clusters(draw_tokens_kernel, launch_shape(1, kMaxCluster))};
+  unsigned size = kMaxCluster;
+  for (auto clusters = most.rbegin(); clusters != most.rend() && *clusters < rows; ++clusters) {
+    size /= 2;
+  }
+  return size;
 }
 
 }  // namespace
@@ -376,10 +449,11 @@ __global__ void __launch_bounds__(kThreads)
 void draw_tokens(ops::ExecContext& ctx, const ops::DrawTokensArgs& a) {
   if (a.logits.rows == 0) return;
   OCTAVO_CHECK(a.logits.dtype == DType::kF32 && a.logits.cols <= INT32_MAX - kBlock);
-  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(a.logits.rows)),
-                             .block = dim3(kThreads)};
-  launch("draw_tokens", draw_tokens_kernel, shape, stream_of(ctx), a.token_ids,
-         Rows<const float>(a.logits), a.draws, static_cast<int>(a.logits.cols));
+  const auto& device = static_cast<const CudaDevice&>(*ctx.device);
+  const unsigned cluster = cluster_size(device.properties(), a.logits.rows);
+  launch("draw_tokens", draw_tokens_kernel, launch_shape(a.logits.rows, cluster), stream_of(ctx),
+         a.token_ids, Rows<const float>(a.logits), a.draws, static_cast<int>(a.logits.cols),
+         static_cast<int>(cluster));
 }
 
 }  // namespace octavo::backends::cuda

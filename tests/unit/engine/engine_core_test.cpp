@@ -271,6 +271,7 @@ TEST(EngineCore, AnAsynchronousStepIsDeliveredDuringTheNext) {
 TEST(EngineCore, AnAsynchronousStepsFailureEndsItsRequestAtOnce) {
   World world;
   world.executor.async = true;
+  world.executor.on_step = [](int64_t, const Plan&) { return Status(); };
   world.executor.on_logits = [](int64_t step, std::vector<float>& logits) {
     if (step == 2) logits[0] = NAN;
   };
