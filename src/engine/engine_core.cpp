@@ -281,13 +281,15 @@ void EngineCore::take_rows(Completion& completion, const StepOutput& output, int
                            int64_t count) {
   ActiveRequest& request = completion.request();
   for (int64_t row = begin; row < begin + count; ++row) {
-    const int64_t position = completion.num_computed_tokens + row - begin - count;
-    const std::span<const float> logits(output.logits.row<float>(row),
-                                        static_cast<size_t>(output.logits.cols));
     if (const TokenId id = output.token(row); id >= 0) {
       completion.take_token(id);
       draws_.push_back({&completion, {}, {}});
-    } else if (position + 1 < completion.num_tokens()) {
+      continue;
+    }
+    const int64_t position = completion.num_computed_tokens + row - begin - count;
+    const std::span<const float> logits(output.logits.row<float>(row),
+                                        static_cast<size_t>(output.logits.cols));
+    if (position + 1 < completion.num_tokens()) {
       request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[position + 1],
                                                        *request.request.sampling.prompt_logprobs));
     } else {
