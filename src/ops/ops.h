@@ -15,6 +15,7 @@
 
 #include "octavo/status.h"
 #include "ops/attention_args.h"
+#include "ops/draw_args.h"
 #include "ops/mat.h"
 #include "ops/moe_args.h"
 #include "ops/weight.h"
@@ -234,7 +235,8 @@ using OpFn = void (*)(ExecContext&, const Args&);
 template <typename Args>
 using CompositeFn = void (*)(const Ops&, ExecContext&, const Args&);
 
-// A backend's kernels, resolved for one machine and one choice of arithmetic. Every pointer is set.
+// A backend's kernels, resolved for one machine and one choice of arithmetic. Every pointer is set,
+// but where its comment says so.
 struct Ops {
   DType activation_dtype = DType::kF32;  // kF32 on host backends
 
@@ -253,6 +255,7 @@ struct Ops {
   OpFn<GatherRowsArgs> gather_rows = nullptr;
   OpFn<RouteArgs> route = nullptr;
   OpFn<CombineExpertsArgs> combine_experts = nullptr;
+  OpFn<DrawTokensArgs> draw_tokens = nullptr;  // null where the host's own sampler reads the logits
 
   CompositeFn<NormQkvRopeWriteArgs> norm_qkv_rope_write = nullptr;
   CompositeFn<LinearResidualArgs> linear_residual = nullptr;

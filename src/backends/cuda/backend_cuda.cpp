@@ -28,6 +28,7 @@ ops::Ops make_ops(Packing packing) {
   ops.gather_rows = gather_rows;
   ops.route = route;
   ops.combine_experts = combine_experts;
+  ops.draw_tokens = draw_tokens;
   ops.norm_qkv_rope_write = norm_qkv_rope_write;
   ops.linear_residual = linear_residual;
   ops.norm_gated_mlp = norm_gated_mlp;

@@ -23,6 +23,7 @@ void add(ops::ExecContext&, const ops::AddArgs&);
 void gather_rows(ops::ExecContext&, const ops::GatherRowsArgs&);
 void route(ops::ExecContext&, const ops::RouteArgs&);
 void combine_experts(ops::ExecContext&, const ops::CombineExpertsArgs&);
+void draw_tokens(ops::ExecContext&, const ops::DrawTokensArgs&);
 
 // One for each name of attention_choice.cpp that runs on a GPU.
 void attention_flash_3(ops::ExecContext&, const ops::AttentionArgs&);
