@@ -21,7 +21,8 @@ inline constexpr int64_t kFewTokens = 4;
 inline constexpr int kMaxMatrices = 3;
 
 // out[i] = x · w[i]ᵀ + bias[i], where there is an out[i]. x: [n, in_features], bfloat16; outputs
-// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16.
+// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all E4M3 with scales by row
+// and one input form (pack_weight.h): then x is rounded on the way.
 struct FewTokensArgs {
   ops::Mat out[kMaxMatrices];
   const ops::Weight* w[kMaxMatrices] = {};
