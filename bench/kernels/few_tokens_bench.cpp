@@ -158,7 +158,7 @@ void run(int argc, char** argv) {
     const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
       launch_read(data, weights.bytes() / 16384 * 16384, stream, true);
     });
-    std::printf("%s %-12s %6.1f MB, reading %5.2f TB/s\n", dtype_traits(dtype).name,
+    std::printf("%s %-12s %6.1f MB, reading %5.2f TB/s\n", dtype_traits(dtype).name.data(),
                 projection.name, static_cast<double>(weights.bytes()) * 1e-6,
                 static_cast<double>(weights.bytes()) / read_us * 1e-6);
     for (const int64_t n : tokens) bench(**matmul, projection, weights, n, read_us);

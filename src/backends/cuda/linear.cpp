@@ -48,10 +48,13 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   // Biases are float32, which cuBLASLt takes with results of float32 only.
   args.bias = a.out.dtype == DType::kF32 ? a.bias : nullptr;
   if (!Matmul::fits(args)) return multiply_few_tokens(few, stream_of(ctx));
+  if (args.bias != a.bias) {
+    fill_bias(ctx, a.out, a.bias);
+    args.accumulate = true;
+  }
   const Status status = state_of(ctx).matmul().run(args, stream_of(ctx));
   if (status.code() == StatusCode::kUnsupported) return multiply_few_tokens(few, stream_of(ctx));
   check_op(status);
-  if (args.bias != a.bias) add_bias(ctx, a.out, a.bias);
 }
 
 // What norm_gated_mlp does once gate and up are multiplied.

@@ -41,12 +41,16 @@ bool multiply(ops::ExecContext& ctx, std::initializer_list<Product> products, co
               bool accumulate = false) {
   OCTAVO_CHECK(!accumulate || products.size() == 1);
   for (const Product& p : products) {
-    const MatmulArgs args = matmul_args(p, x, accumulate);
+    MatmulArgs args = matmul_args(p, x, accumulate);
     if (!Matmul::fits(args)) return false;
+    // Added before what is bfloat16 is rounded. To what others have written it is added at the end.
+    const bool begins = p.bias != nullptr && !accumulate;
+    if (begins) fill_bias(ctx, p.out, p.bias);
+    args.accumulate = accumulate || begins;
     const Status status = state_of(ctx).matmul().run(args, stream_of(ctx));
     if (status.code() == StatusCode::kUnsupported) return false;
     check_op(status);
-    if (p.bias != nullptr) add_bias(ctx, p.out, p.bias);
+    if (p.bias != nullptr && accumulate) add_bias(ctx, p.out, p.bias);
   }
   return true;
 }

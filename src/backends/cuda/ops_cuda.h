@@ -34,7 +34,8 @@ void attention_eager(ops::ExecContext&, const ops::AttentionArgs&);
 void gather_rms_norm(ops::ExecContext&, const ops::RmsNormArgs&, const int32_t* row_ids);
 // The same values as another dtype.
 void convert(ops::ExecContext&, const ops::Mat& out, const ops::Mat& x);
-// out[t, :] += bias
+// out[t, :] = bias, or += bias.
+void fill_bias(ops::ExecContext&, const ops::Mat& out, const float* bias);
 void add_bias(ops::ExecContext&, const ops::Mat& out, const float* bias);
 
 // The first part of norm_qkv_rope_write: the norm and the projections.

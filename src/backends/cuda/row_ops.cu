@@ -118,19 +118,31 @@ struct Add {
 };
 
 template <typename T>
-struct AddBias {
+struct Bias {
   Rows<T> out;
   const float* bias;
+  bool add;
 
   template <int kWidth>
   __device__ void at(int64_t row, int64_t col) const {
-    Values<kWidth> values = load<kWidth>(out.at(row, col));
-    const Values<kWidth> others = load<kWidth>(bias + col);
+    Values<kWidth> values = load<kWidth>(bias + col);
+    if (add) {
+      const Values<kWidth> others = load<kWidth>(out.at(row, col));
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) values.v[i] += others.v[i];
+      for (int i = 0; i < kWidth; ++i) values.v[i] += others.v[i];
+    }
     store<kWidth>(out.at(row, col), values);
   }
 };
+
+void put_bias(const char* name, ops::ExecContext& ctx, const ops::Mat& out, const float* bias,
+              bool add) {
+  const ops::Mat row(const_cast<float*>(bias), DType::kF32, 1, out.cols);
+  with_type(out.dtype, [&]<typename T>() {
+    each_value(name, ctx, out, takes_fours(out) && takes_fours(row),
+               Bias<T>{Rows<T>(out), bias, add});
+  });
+}
 
 // Rows of a table of E4M3 codes, each with a scale.
 template <typename Out>
@@ -311,12 +323,12 @@ void add(ops::ExecContext& ctx, const ops::AddArgs& a) {
   });
 }
 
+void fill_bias(ops::ExecContext& ctx, const ops::Mat& out, const float* bias) {
+  put_bias("fill_bias", ctx, out, bias, false);
+}
+
 void add_bias(ops::ExecContext& ctx, const ops::Mat& out, const float* bias) {
-  const ops::Mat row(const_cast<float*>(bias), DType::kF32, 1, out.cols);
-  with_type(out.dtype, [&]<typename T>() {
-    each_value("add_bias", ctx, out, takes_fours(out) && takes_fours(row),
-               AddBias<T>{Rows<T>(out), bias});
-  });
+  put_bias("add_bias", ctx, out, bias, true);
 }
 
 void scale_queries(ops::ExecContext& ctx, const ops::ScaleQueriesArgs& a) {
