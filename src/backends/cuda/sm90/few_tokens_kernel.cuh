@@ -79,10 +79,12 @@ struct RowWords {
 };
 
 // One warp's columns of a step. The order of columns within a product is the same in both operands,
-// so it need not be that of memory: a lane's 16 bytes are what it needs for two products.
+// so it need not be that of memory: a lane's 16 bytes are what it needs for two products. These add
+// to sums of their own, for they would wait for each other.
 template <int kBlocks>
-__device__ void multiply_bf16(float (&sums)[kBlocks][4], const RowWords& low, const RowWords& high,
-                              const char* input, const int (&token_bytes)[kBlocks], int lane_byte) {
+__device__ void multiply_bf16(float (&sums)[2][kBlocks][4], const RowWords& low,
+                              const RowWords& high, const char* input,
+                              const int (&token_bytes)[kBlocks], int lane_byte) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const uint32_t first[4] = {low.half[h].x, high.half[h].x, low.half[h].y, high.half[h].y};
@@ -90,21 +92,23 @@ __device__ void multiply_bf16(float (&sums)[kBlocks][4], const RowWords& low, co
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
       const uint4 x = *reinterpret_cast<const uint4*>(input + token_bytes[b] + lane_byte + 64 * h);
-      mma_m16n8k16_bf16(sums[b], first, x.x, x.y);
-      mma_m16n8k16_bf16(sums[b], second, x.z, x.w);
+      mma_m16n8k16_bf16(sums[0][b], first, x.x, x.y);
+      mma_m16n8k16_bf16(sums[1][b], second, x.z, x.w);
     }
   }
 }
 
 // The same of E4M3, where they are for four products.
 template <int kBlocks>
-__device__ void multiply_e4m3(float (&sums)[kBlocks][4], const RowWords& low, const RowWords& high,
-                              const char* input, const int (&token_bytes)[kBlocks], int lane_byte) {
-  const auto product = [&](uint32_t low_row, uint32_t high_row, const uint32_t* x, int words) {
+__device__ void multiply_e4m3(float (&sums)[2][kBlocks][4], const RowWords& low,
+                              const RowWords& high, const char* input,
+                              const int (&token_bytes)[kBlocks], int lane_byte) {
+  const auto product = [&](float(&to)[kBlocks][4], uint32_t low_row, uint32_t high_row,
+                           const uint32_t* x) {
     const uint32_t a[4] = {e4m3x2_to_f16x2(low_row), e4m3x2_to_f16x2(high_row),
                            e4m3x2_to_f16x2(low_row >> 16), e4m3x2_to_f16x2(high_row >> 16)};
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) mma_m16n8k16_f16(sums[b], a, x[b * words], x[b * words + 1]);
+    for (int b = 0; b < kBlocks; ++b) mma_m16n8k16_f16(to[b], a, x[4 * b], x[4 * b + 1]);
   };
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -116,15 +120,15 @@ __device__ void multiply_e4m3(float (&sums)[kBlocks][4], const RowWords& low, co
       first[b] = x[0];
       second[b] = x[1];
     }
-    product(low.half[h].x, high.half[h].x, &first[0].x, 4);
-    product(low.half[h].y, high.half[h].y, &first[0].z, 4);
-    product(low.half[h].z, high.half[h].z, &second[0].x, 4);
-    product(low.half[h].w, high.half[h].w, &second[0].z, 4);
+    product(sums[0], low.half[h].x, high.half[h].x, &first[0].x);
+    product(sums[1], low.half[h].y, high.half[h].y, &first[0].z);
+    product(sums[0], low.half[h].z, high.half[h].z, &second[0].x);
+    product(sums[1], low.half[h].w, high.half[h].w, &second[0].z);
   }
 }
 
 template <bool kE4M3, int kBlocks>
-__device__ void multiply_step(float (&sums)[kBlocks][4], const char* weights, const char* input,
+__device__ void multiply_step(float (&sums)[2][kBlocks][4], const char* weights, const char* input,
                               const int (&token_bytes)[kBlocks], int bytes) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = lane / 4, lane_byte = lane % 4 * 16;
@@ -165,7 +169,7 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   }
   RingPlace place, tile_place;
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
-    float sums[kBlocks][4] = {};
+    float sums[2][kBlocks][4] = {};
     for (int step = 0; step < slice.steps; ++step) {
       const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
@@ -181,7 +185,9 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
     mbarrier_wait(shared_address(&shared.parts_empty[slot]), tile_place.parity ^ 1);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      store_parts(shared.parts[slot][warp] + b * kStreamTokens * kPartsPitch, sums[b]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[0][b][i] += sums[1][b][i];
+      store_parts(shared.parts[slot][warp] + b * kStreamTokens * kPartsPitch, sums[0][b]);
     }
     __syncwarp();
     if (lane == 0) mbarrier_arrive(shared_address(&shared.parts_full[slot]));
