@@ -133,6 +133,11 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
   if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
+    if (args.dtype == DType::kF8E4M3) {
+      std::printf(", octavo rounding its input %7.2f us", weights.time(multiply));
+      few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,
+                     p.in_features};
+    }
     const double us = weights.time(multiply);
     std::printf(", octavo %7.2f us %5.2f TB/s, %3.0f %% of reading, %4.2f x", us, bytes / us * 1e-6,
                 100 * read_us / us, library_us / us);

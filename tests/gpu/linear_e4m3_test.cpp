@@ -217,7 +217,8 @@ TEST_F(LinearE4M3, AnyStride) {
   }
 }
 
-// The same bits for a row, whatever the number of tokens, within those of a token block.
+// The same bits for a row, whatever the number of tokens, within those of a token block, and
+// whoever rounds the input.
 TEST_F(LinearE4M3, FewTokensAreTheSameBitsAlone) {
   for (const int64_t in : {1072, 8208, 14336}) {
     const Matrix w = random_matrix(80, in, dynamic_form(in));
@@ -232,6 +233,7 @@ TEST_F(LinearE4M3, FewTokensAreTheSameBitsAlone) {
     };
     for (const auto& [least, most] : {std::pair<int64_t, int64_t>{1, 8}, {9, 16}}) {
       const PaddedMat all = multiply(0, most);
+      EXPECT_TRUE(testing::same_bits(multiply(0, most, true), all)) << most << " x " << in;
       for (int64_t rows = least; rows <= most; ++rows) {
         for (const int64_t first : {int64_t{0}, (most - rows) / 2, most - rows}) {
           EXPECT_TRUE(testing::same_bits(multiply(first, rows), all, first))

@@ -1,5 +1,7 @@
 // Matrix products of the CUDA backend: few tokens by our own kernel, which reads the matrix at the
 // speed of memory, more by cuBLASLt; and the composite ops around them.
+#include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "backends/cuda/device_error.h"
@@ -23,9 +25,17 @@ ops::Mat in_bfloat16(ops::ExecContext& ctx, const ops::Mat& x, const ops::Weight
   return converted;
 }
 
+// Whether all are multiplied with one input as it is.
+bool are_bfloat16(std::initializer_list<const ops::Weight*> weights) {
+  return std::all_of(weights.begin(), weights.end(), [](const ops::Weight* w) {
+    return w->dtype == DType::kBF16 && w->input.as_it_is();
+  });
+}
+
 void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) {
   if (a.x.rows == 0) return;
   const ops::Mat x = in_bfloat16(ctx, a.x, *a.w);
+  if (a.w->dtype == DType::kF8E4M3) return linear_e4m3(ctx, {a.out, x, a.w, a.bias}, accumulate);
   FewTokensArgs few;
   few.out[0] = a.out;
   few.w[0] = a.w;
@@ -33,7 +43,6 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   few.x = x;
   few.accumulate = accumulate;
   if (takes_few_tokens(few)) return multiply_few_tokens(few, stream_of(ctx));
-  if (a.w->dtype == DType::kF8E4M3) return linear_e4m3(ctx, {a.out, x, a.w, a.bias}, accumulate);
   MatmulArgs args;
   args.out = a.out.data;
   args.out_dtype = a.out.dtype;
@@ -57,10 +66,13 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   check_op(status);
 }
 
-// What norm_gated_mlp does once gate and up are multiplied.
-void finish_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
-  if (gated_down_e4m3(ctx, a)) return;
-  ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
+// What norm_gated_mlp does once gate and up are multiplied; `gated`: with each other, too.
+void finish_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a,
+                      bool gated) {
+  if (!gated) {
+    if (gated_down_e4m3(ctx, a)) return;
+    ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
+  }
   ops.linear_residual(ops, ctx,
                       {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
 }
@@ -76,15 +88,17 @@ void linear(ops::ExecContext& ctx, const ops::LinearArgs& a) {
 }
 
 void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRopeWriteArgs& a) {
-  const ops::Mat in = a.norm_weight != nullptr ? a.normed : a.x;
+  if (linear_qkv_e4m3(ctx, a)) return;
+  ops::Mat in = a.x;
+  if (a.norm_weight != nullptr) {
+    ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+    in = a.normed;
+  }
   FewTokensArgs few = {.out = {a.q, a.k, a.v},
                        .w = {a.q_proj, a.k_proj, a.v_proj},
                        .bias = {a.q_bias, a.k_bias, a.v_bias},
                        .x = in};
-  const bool together = share_input({a.q_proj, a.k_proj, a.v_proj}) && takes_few_tokens(few);
-  if (!together && linear_qkv_e4m3(ctx, a)) return;
-  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  if (together) {
+  if (are_bfloat16({a.q_proj, a.k_proj, a.v_proj}) && takes_few_tokens(few)) {
     few.x = in_bfloat16(ctx, in, *a.q_proj);
     return multiply_few_tokens(few, stream_of(ctx));
   }
@@ -94,13 +108,16 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
 }
 
 void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::LinearResidualArgs& a) {
-  if (a.norm_weight == nullptr && share_input({a.w})) {
+  if (a.norm_weight == nullptr && a.w->input.as_it_is()) {
     return multiply(ctx, {a.x, a.y, a.w, a.bias}, true);
   }
   ops::linear_residual(ops, ctx, a);
 }
 
 void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
+  if (const GateUp made = norm_gate_up_e4m3(ctx, a); made != GateUp::kNone) {
+    return finish_gated_mlp(ops, ctx, a, made == GateUp::kGated);
+  }
   const ops::Mat in = a.norm_weight != nullptr ? a.normed : a.x;
   FewTokensArgs few = {.out = {a.gate},
                        .w = {a.gate_proj, a.up_proj},
@@ -108,15 +125,13 @@ void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormG
                        .x = in,
                        .gated = true,
                        .activation = a.activation};
-  if (!share_input({a.gate_proj, a.up_proj}) || !takes_few_tokens(few)) {
-    if (norm_gate_up_e4m3(ctx, a)) return finish_gated_mlp(ops, ctx, a);
+  if (!are_bfloat16({a.gate_proj, a.up_proj}) || !takes_few_tokens(few)) {
     return ops::norm_gated_mlp(ops, ctx, a);
   }
   if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
   few.x = in_bfloat16(ctx, in, *a.gate_proj);
   multiply_few_tokens(few, stream_of(ctx));
-  ops.linear_residual(ops, ctx,
-                      {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
+  finish_gated_mlp(ops, ctx, a, true);
 }
 
 void norm_lm_head(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormLmHeadArgs& a) {

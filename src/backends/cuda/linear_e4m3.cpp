@@ -1,9 +1,11 @@
 #include "backends/cuda/linear_e4m3.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/few_tokens.h"
+#include "backends/cuda/few_tokens_streamed.h"
 #include "backends/cuda/ops_cuda.h"
 #include "backends/cuda/ops_state.h"
 #include "backends/cuda/tile/stream_plan.h"
@@ -59,51 +61,78 @@ bool is_e4m3(const ops::Weight& w) {
   return w.dtype == DType::kF8E4M3;
 }
 
-}  // namespace
-
-bool share_input(std::initializer_list<const ops::Weight*> weights) {
+// Whether one input serves all: E4M3 matrices that want it in one form.
+bool share_codes(std::initializer_list<const ops::Weight*> weights) {
   const ops::Weight& first = **weights.begin();
-  return std::all_of(weights.begin(), weights.end(), [&](const ops::Weight* w) {
-    return w->dtype == first.dtype && w->input.as_it_is() && w->input == first.input;
-  });
+  return std::all_of(weights.begin(), weights.end(),
+                     [&](const ops::Weight* w) { return is_e4m3(*w) && w->input == first.input; });
 }
 
+}  // namespace
+
 void linear_e4m3(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) {
+  FewTokensArgs few;
+  few.out[0] = a.out;
+  few.w[0] = a.w;
+  few.bias[0] = a.bias;
+  few.x = a.x;
+  few.accumulate = accumulate;
+  const bool streams = streams_few_tokens(few);
+  if (streams && a.x.rows <= kSelfRoundedTokens) return multiply_few_tokens(few, stream_of(ctx));
   // x may lie at the beginning of the workspace.
   const int64_t offset = dtype_bytes(DType::kBF16, a.x.rows * a.x.cols);
-  if (reads_fours(a.x)) {
-    const E4M3Rows x = e4m3_rows(ctx, offset, a.x.rows, a.x.cols);
-    round_input(ctx, x, a.x, a.w->input);
-    if (multiply(ctx, {{a.out, a.w, a.bias}}, x, accumulate)) return;
-  }
+  const E4M3Rows x = e4m3_rows(ctx, offset, a.x.rows, a.x.cols);
+  round_input(ctx, x, a.x, a.w->input);
+  few.rounded = x;
+  if (streams) return multiply_few_tokens(few, stream_of(ctx));
+  if (multiply(ctx, {{a.out, a.w, a.bias}}, x, accumulate)) return;
   // Every E4M3 matrix can be streamed for so many tokens.
   for (int64_t first = 0; first < a.x.rows; first += kStreamTokens) {
     const int64_t rows = std::min<int64_t>(kStreamTokens, a.x.rows - first);
-    FewTokensArgs few;
     few.out[0] = a.out.row_range(first, rows);
-    few.w[0] = a.w;
-    few.bias[0] = a.bias;
     few.x = a.x.row_range(first, rows);
-    few.accumulate = accumulate;
+    few.rounded = {x.codes + first * x.cols, x.scales + first, rows, x.cols};
     multiply_few_tokens(few, stream_of(ctx));
   }
 }
 
 bool linear_qkv_e4m3(ops::ExecContext& ctx, const ops::NormQkvRopeWriteArgs& a) {
-  if (!is_e4m3(*a.q_proj) || !share_input({a.q_proj, a.k_proj, a.v_proj})) return false;
+  if (!share_codes({a.q_proj, a.k_proj, a.v_proj})) return false;
   if (a.norm_weight == nullptr || !reads_fours(a.x)) return false;
   const E4M3Rows x = e4m3_rows(ctx, 0, a.x.rows, a.x.cols);
   round_norm(ctx, x, {a.normed, a.x, a.norm_weight, a.eps}, a.q_proj->input);
+  const FewTokensArgs few = {.out = {a.q, a.k, a.v},
+                             .w = {a.q_proj, a.k_proj, a.v_proj},
+                             .bias = {a.q_bias, a.k_bias, a.v_bias},
+                             .x = a.normed,
+                             .rounded = x};
+  if (streams_few_tokens(few)) {
+    multiply_few_tokens(few, stream_of(ctx));
+    return true;
+  }
   return multiply(
       ctx, {{a.q, a.q_proj, a.q_bias}, {a.k, a.k_proj, a.k_bias}, {a.v, a.v_proj, a.v_bias}}, x);
 }
 
-bool norm_gate_up_e4m3(ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
-  if (!is_e4m3(*a.gate_proj) || !share_input({a.gate_proj, a.up_proj})) return false;
-  if (a.norm_weight == nullptr || !reads_fours(a.x)) return false;
+GateUp norm_gate_up_e4m3(ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
+  if (!share_codes({a.gate_proj, a.up_proj})) return GateUp::kNone;
+  if (a.norm_weight == nullptr || !reads_fours(a.x)) return GateUp::kNone;
   const E4M3Rows x = e4m3_rows(ctx, 0, a.x.rows, a.x.cols);
   round_norm(ctx, x, {a.normed, a.x, a.norm_weight, a.eps}, a.gate_proj->input);
-  return multiply(ctx, {{a.gate, a.gate_proj, a.gate_bias}, {a.up, a.up_proj, a.up_bias}}, x);
+  const FewTokensArgs few = {.out = {a.gate},
+                             .w = {a.gate_proj, a.up_proj},
+                             .bias = {a.gate_bias, a.up_bias},
+                             .x = a.normed,
+                             .rounded = x,
+                             .gated = true,
+                             .activation = a.activation};
+  if (streams_few_tokens(few)) {
+    multiply_few_tokens(few, stream_of(ctx));
+    return GateUp::kGated;
+  }
+  const bool done =
+      multiply(ctx, {{a.gate, a.gate_proj, a.gate_bias}, {a.up, a.up_proj, a.up_bias}}, x);
+  return done ? GateUp::kBoth : GateUp::kNone;
 }
 
 bool gated_down_e4m3(ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {

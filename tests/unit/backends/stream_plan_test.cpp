@@ -28,7 +28,7 @@ void expect_fits_and_covers(int value_bytes) {
         const StreamPlan plan =
             plan_stream(tiles, columns, value_bytes, blocks, kH200, kSharedBytes);
         if (plan.cluster == 0) {  // only what even the largest cluster cannot hold
-          EXPECT_GT(blocks * kStreamTokens * 2 * columns / kStreamMaxCluster,
+          EXPECT_GT(blocks * kStreamTokens * value_bytes * columns / kStreamMaxCluster,
                     kSharedBytes - (kStreamMinRing + 1) * kStreamStepBytes - (1 << 16));
           continue;
         }
@@ -47,10 +47,10 @@ void expect_fits_and_covers(int value_bytes) {
           EXPECT_EQ(first, end);
           end = (rank + 1) * plan.steps / plan.cluster;
           EXPECT_GT(end, first);
-          EXPECT_LE((end - first) * step_columns * 2, plan.input_pitch);
+          EXPECT_LE((end - first) * kStreamRowBytes, plan.input_pitch);
         }
         EXPECT_EQ(end, plan.steps);
-        EXPECT_EQ(plan.input_pitch % 128, value_bytes == 2 ? 64 : 16);
+        EXPECT_EQ(plan.input_pitch % 128, 64);
       }
     }
   }

@@ -4,8 +4,7 @@
 // (mma.sync, the matrix as operand A, tokens as B), each its columns of every step; some add up at
 // the end of a tile and store. What a block needs of the input lies in shared memory all the time;
 // where that is too much for one, the blocks of a cluster share the columns (tile/stream_plan.h)
-// and hand each other sums. Of an E4M3 matrix the input is rounded where it lies; both are then
-// half precision in the products, exactly.
+// and hand each other sums. E4M3 values are half precision in the products, exactly.
 #pragma once
 
 #include "backends/cuda/ptx/fp8.cuh"
@@ -28,7 +27,6 @@ __device__ void init_barriers(Shared& shared, int ring) {
     mbarrier_init(shared_address(&shared.gathered[i]), 1);
   }
   if constexpr (Shared::kE4M3) {
-    mbarrier_init(shared_address(&shared.largest_here), 1);
     for (uint32_t& largest : shared.largest) largest = 0;
   }
   mbarrier_fence_init();
@@ -46,7 +44,7 @@ __device__ void copy(Shared& shared, uint32_t ring_memory, const ProductCall& ca
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
     const std::byte* row = Tile(call, t).weights(i, call.row_bytes);
     for (int step = 0; step < slice.steps; ++step) {
-      const int begin = (slice.first_step + step) * kStreamRowBytes;
+      const int begin = slice.first_byte() + step * kStreamRowBytes;
       const int bytes = min(kStreamRowBytes, static_cast<int>(call.row_bytes) - begin);
       const uint32_t full = shared_address(&shared.full[place.slot]);
       mbarrier_wait(shared_address(&shared.empty[place.slot]), place.parity ^ 1);
@@ -103,27 +101,29 @@ template <int kBlocks>
 __device__ void multiply_e4m3(float (&sums)[2][kBlocks][4], const RowWords& low,
                               const RowWords& high, const char* input,
                               const int (&token_bytes)[kBlocks], int lane_byte) {
-  const auto product = [&](float(&to)[kBlocks][4], uint32_t low_row, uint32_t high_row,
-                           const uint32_t* x) {
-    const uint32_t a[4] = {e4m3x2_to_f16x2(low_row), e4m3x2_to_f16x2(high_row),
-                           e4m3x2_to_f16x2(low_row >> 16), e4m3x2_to_f16x2(high_row >> 16)};
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) mma_m16n8k16_f16(to[b], a, x[4 * b], x[4 * b + 1]);
-  };
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    uint4 first[kBlocks], second[kBlocks];
+    const uint32_t rows[2][4] = {{low.half[h].x, low.half[h].y, low.half[h].z, low.half[h].w},
+                                 {high.half[h].x, high.half[h].y, high.half[h].z, high.half[h].w}};
+    uint32_t tokens[kBlocks][4];
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      const auto* x =
-          reinterpret_cast<const uint4*>(input + token_bytes[b] + 2 * lane_byte + 128 * h);
-      first[b] = x[0];
-      second[b] = x[1];
+      const uint4 x = *reinterpret_cast<const uint4*>(input + token_bytes[b] + lane_byte + 64 * h);
+      tokens[b][0] = x.x;
+      tokens[b][1] = x.y;
+      tokens[b][2] = x.z;
+      tokens[b][3] = x.w;
     }
-    product(sums[0], low.half[h].x, high.half[h].x, &first[0].x);
-    product(sums[1], low.half[h].y, high.half[h].y, &first[0].z);
-    product(sums[0], low.half[h].z, high.half[h].z, &second[0].x);
-    product(sums[1], low.half[h].w, high.half[h].w, &second[0].z);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t a[4] = {e4m3x2_to_f16x2(rows[0][i]), e4m3x2_to_f16x2(rows[1][i]),
+                             e4m3x2_to_f16x2(rows[0][i] >> 16), e4m3x2_to_f16x2(rows[1][i] >> 16)};
+#pragma unroll
+      for (int b = 0; b < kBlocks; ++b) {
+        mma_m16n8k16_f16(sums[i % 2][b], a, e4m3x2_to_f16x2(tokens[b][i]),
+                         e4m3x2_to_f16x2(tokens[b][i] >> 16));
+      }
+    }
   }
 }
 
@@ -157,10 +157,7 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   pdl_wait();
-  if (warp == 0) load_input(shared, input, plan.input_pitch, call, slice);
-  named_barrier_sync(1, kMultipliers);  // zeros of the input
-  mbarrier_wait(shared_address(&shared.input), 0);
-  if constexpr (Shared::kE4M3) round_input(shared, input, call, plan, slice);
+  load_input(shared, input, plan.input_pitch, call, slice);
   constexpr int kBlocks = Shared::kBlocks;
   int token_bytes[kBlocks];  // the lane's token of each block; beyond the last, that one
 #pragma unroll
@@ -174,9 +171,8 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
       const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
       multiply_step<Shared::kE4M3>(
-          sums, ring_memory + place.slot * kStreamStepBytes + warp * kWarpBytes,
-          input + 2 / Shared::kValueBytes * begin, token_bytes,
-          static_cast<int>(call.row_bytes) - slice.first_step * kStreamRowBytes - begin);
+          sums, ring_memory + place.slot * kStreamStepBytes + warp * kWarpBytes, input + begin,
+          token_bytes, static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared_address(&shared.empty[place.slot]));
       place.advance(plan.ring);
@@ -283,10 +279,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) init_barriers(shared, plan.ring);
   __syncthreads();
   if (plan.cluster > 1) cluster_arrive();
-  const Slice slice(plan, shared.kValueBytes);
+  const Slice slice(plan);
   if (threadIdx.x < kMultipliers) {
     multiply(shared, memory, memory + plan.ring * kStreamStepBytes, call, plan, slice);
-    if (kE4M3) return;  // it has waited for the cluster
   } else if (threadIdx.x < kMultipliers + kFinishers) {
     return finish(shared, call, plan, slice);
   } else {

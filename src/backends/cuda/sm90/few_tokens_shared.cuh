@@ -27,15 +27,13 @@ static_assert(kWarpBytes == 128);
 
 using Tile = ProductTile<kStreamRows>;
 
-// What is kept of the input's tokens where it is rounded.
+// What is kept of the input's tokens where they have scales.
 template <int kTokens, bool kE4M3>
 struct SharedScales {};
 
 template <int kTokens>
 struct SharedScales<kTokens, true> {
-  uint32_t largest[kTokens];  // magnitude in this block's slice, as bits
-  float largest_of[kStreamMaxCluster][kTokens];
-  uint64_t largest_here;  // of all blocks
+  uint32_t largest[kTokens];  // magnitude, as bits
   float token_scale[kTokens];
 };
 
@@ -44,7 +42,6 @@ struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kOfE4M3> {
   static constexpr int kBlocks = kTokenBlocks;
   static constexpr bool kE4M3 = kOfE4M3;  // the matrices; else bfloat16
   static constexpr int kTokens = kBlocks * kStreamTokens;
-  static constexpr int kValueBytes = kE4M3 ? 1 : 2;
 
   uint64_t full[kStreamMaxRing], empty[kStreamMaxRing];
   uint64_t input;  // has arrived
@@ -57,18 +54,16 @@ struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kOfE4M3> {
 
 // The block's columns, in steps, and its place among the clusters.
 struct Slice {
-  int step_columns;
   int rank, first_step, steps;
   int cluster_id, num_clusters;
 
-  __device__ Slice(const StreamPlan& plan, int value_bytes)
-      : step_columns(kStreamRowBytes / value_bytes),
-        rank(plan.cluster > 1 ? static_cast<int>(cluster_rank()) : 0),
+  __device__ explicit Slice(const StreamPlan& plan)
+      : rank(plan.cluster > 1 ? static_cast<int>(cluster_rank()) : 0),
         first_step(rank * plan.steps / plan.cluster),
         steps((rank + 1) * plan.steps / plan.cluster - first_step),
         cluster_id(static_cast<int>(blockIdx.x) / plan.cluster),
         num_clusters(static_cast<int>(gridDim.x) / plan.cluster) {}
-  __device__ int first_column() const { return first_step * step_columns; }
+  __device__ int first_byte() const { return first_step * kStreamRowBytes; }  // of a row
 };
 
 // A place in the ring, and the parity of its turn.

@@ -2,6 +2,8 @@
 // the second time they come from the first cache.
 #include "backends/cuda/input_e4m3.h"
 
+#include <algorithm>
+
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ops_cuda.h"
 #include "backends/cuda/ptx/pdl.cuh"
@@ -12,8 +14,7 @@
 namespace octavo::backends::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kMaxThreads = 1024;
 constexpr int kWidth = 4;
 
 __device__ float as_bf16(float value) {
@@ -22,21 +23,23 @@ __device__ float as_bf16(float value) {
 
 // Of all threads of the block, to all; `scratch` is for this call alone.
 template <typename Combine>
-__device__ float combine_block(float value, float (&scratch)[kWarps], const Combine& combine) {
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    value = combine(value, __shfl_xor_sync(~0u, value, lanes));
-  }
+__device__ float combine_block(float value, float (&scratch)[kMaxThreads / 32],
+                               const Combine& combine) {
+  const auto combine_warp = [&](float of) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) of = combine(of, __shfl_xor_sync(~0u, of, lanes));
+    return of;
+  };
+  value = combine_warp(value);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
   __syncthreads();
-  value = scratch[0];
-  for (int warp = 1; warp < kWarps; ++warp) value = combine(value, scratch[warp]);
-  return value;
+  const unsigned lane = threadIdx.x % 32;  // no value is negative
+  return combine_warp(lane < blockDim.x / 32 ? scratch[lane] : 0.0f);
 }
 
 // Calls visit(col) for every fourth column of a row, each in one thread.
 template <typename Visit>
 __device__ void each_four(int64_t cols, const Visit& visit) {
-  for (int64_t col = threadIdx.x * kWidth; col < cols; col += kThreads * kWidth) visit(col);
+  for (int64_t col = threadIdx.x * kWidth; col < cols; col += blockDim.x * kWidth) visit(col);
 }
 
 struct PlainRows {
@@ -57,7 +60,7 @@ struct NormedRows {
   float scale = 0;
 
   __device__ void prepare(int64_t row, int64_t cols) {
-    __shared__ float scratch[kWarps];
+    __shared__ float scratch[kMaxThreads / 32];
     float sum = 0.0f;
     each_four(cols, [&](int64_t col) {
       const Values<kWidth> values = load<kWidth>(x.at(row, col));
@@ -92,9 +95,9 @@ struct GatedRows {
 };
 
 template <typename Source>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMaxThreads)
     round_rows_kernel(Source source, E4M3Rows out, ops::InputForm form) {
-  __shared__ float scratch[kWarps];
+  __shared__ float scratch[kMaxThreads / 32];
   pdl_launch_next();
   pdl_wait();
   const int64_t row = blockIdx.x;
@@ -122,8 +125,9 @@ void round_rows(ops::ExecContext& ctx, const E4M3Rows& out, const ops::InputForm
                 const Source& source) {
   if (out.rows == 0) return;
   OCTAVO_CHECK(out.cols % kWidth == 0);
+  const int64_t threads = std::min<int64_t>((out.cols / kWidth + 31) / 32 * 32, kMaxThreads);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(out.rows)),
-                             .block = dim3(kThreads),
+                             .block = dim3(static_cast<unsigned>(threads)),
                              .overlap_previous = true};
   launch("round_rows", round_rows_kernel<Source>, shape, stream_of(ctx), source, out, form);
 }

@@ -32,7 +32,8 @@ struct ProductCall {
   int in_features;
   int64_t row_bytes;  // of a matrix
   int num_tokens;
-  ops::InputForm form;  // of E4M3 matrices: how x is rounded
+  ops::InputForm form;  // of E4M3 matrices: how x is rounded, where it is not yet
+  E4M3Rows rounded;
   bool accumulate;
   bool gated;
   bool out_is_float;
@@ -107,6 +108,7 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
   call.in_features = static_cast<int>(args.x.cols);
   call.row_bytes = args.w[0]->row_bytes();
   call.form = args.w[0]->input;
+  call.rounded = args.rounded;
   call.num_tokens = static_cast<int>(args.x.rows);
   call.accumulate = args.accumulate;
   call.gated = args.gated;
@@ -132,7 +134,8 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
 // Whether rows of the input and of the matrices can be read 16 bytes at a time.
 inline bool reads_sixteen_bytes(const ProductCall& call) {
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-  bool fits = call.row_bytes % 16 == 0 && call.x_stride % 8 == 0 && aligned(call.x);
+  bool fits = call.row_bytes % 16 == 0 &&
+              (call.rounded.codes != nullptr || (call.x_stride % 8 == 0 && aligned(call.x)));
   for (int i = 0; i < call.num_matrices; ++i) fits = fits && aligned(call.matrices[i].w);
   return fits;
 }

@@ -35,19 +35,16 @@ struct StreamPlan {
   int input_pitch = 0;  // bytes from one token's input to the next there
 };
 
-// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens, whose
-// values take 2 bytes there.
+// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens, of the
+// type of the matrix.
 constexpr StreamPlan plan_stream(int num_tiles, int in_features, int value_bytes, int token_blocks,
                                  int multiprocessors, int shared_bytes) {
   StreamPlan best;
-  const int columns = stream_columns(value_bytes);
-  best.steps = (in_features - 1) / columns + 1;
+  best.steps = (in_features - 1) / stream_columns(value_bytes) + 1;
   int64_t best_cost = 0;
   for (int cluster = 1; cluster <= std::min(kStreamMaxCluster, best.steps); cluster *= 2) {
     const int64_t slice = (best.steps - 1) / cluster + 1;
-    // Lanes that read together have inputs for 16 bytes of a row each: of two tokens, with four
-    // pieces of 16 bytes side by side, or of E4M3 every second of eight.
-    const int64_t pitch = slice * columns * 2 + (value_bytes == 2 ? 64 : 16);
+    const int64_t pitch = slice * kStreamRowBytes + 64;  // two tokens begin at different banks
     const int64_t input_bytes = token_blocks * kStreamTokens * pitch;
     const int64_t ring = (shared_bytes - input_bytes) / kStreamStepBytes;
     if (ring < kStreamMinRing) continue;
