@@ -134,7 +134,7 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
   if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
     if (args.dtype == DType::kF8E4M3) {
-      std::printf(", octavo rounding its input %7.2f us", weights.time(multiply));
+      if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
       few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,
                      p.in_features};
     }

@@ -19,15 +19,15 @@ namespace octavo::backends::cuda {
 // where they are not streamed.
 inline constexpr int64_t kFewTokens = 4;
 
-// Up to so many rows a product with E4M3 matrices rounds its input itself, which takes every block
-// longer than reading what another kernel has rounded, but less than that kernel takes.
-inline constexpr int64_t kSelfRoundedTokens = 4;
+// A single row of up to so many values is rounded by the product with E4M3 matrices itself, sooner
+// than another kernel would. Of two rows that takes every block longer than that kernel.
+inline constexpr int64_t kSelfRoundedFeatures = 16384;
 
 inline constexpr int kMaxMatrices = 3;
 
 // out[i] = x · w[i]ᵀ + bias[i], where there is an out[i]. x: [n, in_features], bfloat16; outputs
 // [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all E4M3 with scales by row
-// and one input form (pack_weight.h): then x is rounded on the way, or has been (`rounded`).
+// and one input form (pack_weight.h): then x is `rounded`, but for a single row.
 struct FewTokensArgs {
   ops::Mat out[kMaxMatrices];
   const ops::Weight* w[kMaxMatrices] = {};

@@ -77,14 +77,13 @@ void linear_e4m3(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulat
   few.bias[0] = a.bias;
   few.x = a.x;
   few.accumulate = accumulate;
-  const bool streams = streams_few_tokens(few);
-  if (streams && a.x.rows <= kSelfRoundedTokens) return multiply_few_tokens(few, stream_of(ctx));
+  if (rounds_itself(few)) return multiply_few_tokens(few, stream_of(ctx));
   // x may lie at the beginning of the workspace.
   const int64_t offset = dtype_bytes(DType::kBF16, a.x.rows * a.x.cols);
   const E4M3Rows x = e4m3_rows(ctx, offset, a.x.rows, a.x.cols);
   round_input(ctx, x, a.x, a.w->input);
   few.rounded = x;
-  if (streams) return multiply_few_tokens(few, stream_of(ctx));
+  if (streams_few_tokens(few)) return multiply_few_tokens(few, stream_of(ctx));
   if (multiply(ctx, {{a.out, a.w, a.bias}}, x, accumulate)) return;
   // Every E4M3 matrix can be streamed for so many tokens.
   for (int64_t first = 0; first < a.x.rows; first += kStreamTokens) {

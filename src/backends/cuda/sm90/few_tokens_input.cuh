@@ -1,5 +1,5 @@
-// The input of few_tokens_kernel.cuh in shared memory, in the type of the matrices: copied or, for
-// E4M3 matrices and bfloat16 inputs, rounded on the way.
+// The input of few_tokens_kernel.cuh in shared memory, in the type of the matrices: copied or, of
+// E4M3 matrices and a single token in bfloat16, rounded on the way.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -51,70 +51,46 @@ __device__ void copy_input(Shared& shared, char* input, int pitch, const Product
   bulk_copy_shared(shared_address(input) + lane * pitch, from, part.bytes, barrier);
 }
 
-// Eight values of a row.
-__device__ inline uint4 load_eight(const ProductCall& call, int token, int column) {
-  return *reinterpret_cast<const uint4*>(call.x + token * call.x_stride + column);
-}
-
-// How the warps that multiply share the tokens: some have one together, each of these every so many
-// pieces of eight values.
-struct TokenShare {
-  int first_token, token_step, first_column, column_step;
-
-  __device__ explicit TokenShare(const ProductCall& call) {
-    const int thread = static_cast<int>(threadIdx.x);
-    const int n = call.num_tokens;
-    token_step = n > 4 ? 8 : n > 2 ? 4 : n;
-    const int threads_each = kMultipliers / token_step;
-    first_token = thread / threads_each;
-    first_column = 8 * (thread % threads_each);
-    column_step = 8 * threads_each;
-  }
-};
-
-// The largest magnitude of each token, in shared.largest, which was zero. Of whole rows: the blocks
-// of a cluster do not ask each other.
-template <typename Shared>
-__device__ void find_largest(Shared& shared, const ProductCall& call, const TokenShare& share) {
-  for (int token = share.first_token; token < call.num_tokens; token += share.token_step) {
-    __nv_bfloat162 largest = {};
-#pragma unroll 4
-    for (int i = share.first_column; i < call.in_features; i += share.column_step) {
-      const uint4 words = load_eight(call, token, i);
-      const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&words);
-#pragma unroll
-      for (int p = 0; p < 4; ++p) largest = __hmax2(largest, __habs2(pairs[p]));
-    }
-    // Of what is not negative the order is that of the bits.
-    const float both = fmaxf(__low2float(largest), __high2float(largest));
-    const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(both));
-    if (threadIdx.x % 32 == 0) atomicMax(&shared.largest[token], bits);
-  }
-}
-
-// By the warps that multiply: the codes of bfloat16 values, and their scales.
+// By the warps that multiply: the codes of a single token in bfloat16, and its scale. All of its
+// row is read at once, by every block: those of a cluster do not ask each other for its largest
+// value.
 template <typename Shared>
 __device__ void round_input(Shared& shared, char* input, int pitch, const ProductCall& call,
                             const Slice& slice) {
-  const TokenShare share(call);
-  const InputSlice part(call, slice);
-  if (call.form.rounding == ops::InputRounding::kDynamicE4M3) {
-    find_largest(shared, call, share);
-    named_barrier_sync(1, kMultipliers);
+  constexpr int kPieces = kSelfRoundedFeatures / (8 * kMultipliers);
+  const int thread = static_cast<int>(threadIdx.x);
+  uint4 pieces[kPieces];  // eight values each
+#pragma unroll
+  for (int i = 0; i < kPieces; ++i) {
+    const int column = 8 * (thread + i * kMultipliers);
+    pieces[i] = {};
+    if (column < call.in_features) pieces[i] = *reinterpret_cast<const uint4*>(call.x + column);
   }
-  if (threadIdx.x < 32) clear_padding(input, pitch, call.num_tokens, part);
-  for (int token = share.first_token; token < call.num_tokens; token += share.token_step) {
-    const RowScale scale(input_scale(call.form, __uint_as_float(shared.largest[token])));
-    if (share.first_column == 0) shared.token_scale[token] = scale.scale;
-#pragma unroll 2
-    for (int i = share.first_column; i < part.bytes; i += share.column_step) {
-      const uint4 words = load_eight(call, token, slice.first_byte() + i);
-      const auto codes = [&](uint32_t pair) {
-        return scale.round(__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000));
-      };
-      *reinterpret_cast<uint2*>(input + token * pitch + i) = {
-          codes(words.x) | codes(words.y) << 16, codes(words.z) | codes(words.w) << 16};
-    }
+  __nv_bfloat162 largest = {};
+#pragma unroll
+  for (const uint4& piece : pieces) {
+    const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&piece);
+#pragma unroll
+    for (int p = 0; p < 4; ++p) largest = __hmax2(largest, __habs2(pairs[p]));
+  }
+  // Of what is not negative the order is that of the bits.
+  const float both = fmaxf(__low2float(largest), __high2float(largest));
+  const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(both));
+  if (thread % 32 == 0) atomicMax(&shared.largest, bits);
+  if (thread < 32) clear_padding(input, pitch, 1, InputSlice(call, slice));
+  named_barrier_sync(1, kMultipliers);
+  const RowScale scale(input_scale(call.form, __uint_as_float(shared.largest)));
+  if (thread == 0) shared.token_scale[0] = scale.scale;
+  const int end = InputSlice(call, slice).bytes;
+#pragma unroll
+  for (int i = 0; i < kPieces; ++i) {
+    const int at = 8 * (thread + i * kMultipliers) - slice.first_byte();
+    if (at < 0 || at >= end) continue;
+    const auto codes = [&](uint32_t pair) {
+      return scale.round(__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000));
+    };
+    *reinterpret_cast<uint2*>(input + at) = {codes(pieces[i].x) | codes(pieces[i].y) << 16,
+                                             codes(pieces[i].z) | codes(pieces[i].w) << 16};
   }
 }
 

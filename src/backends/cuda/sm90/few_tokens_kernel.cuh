@@ -26,9 +26,7 @@ __device__ void init_barriers(Shared& shared, int ring) {
     mbarrier_init(shared_address(&shared.parts_empty[i]), kFinishWarps);
     mbarrier_init(shared_address(&shared.gathered[i]), 1);
   }
-  if constexpr (Shared::kE4M3) {
-    for (uint32_t& largest : shared.largest) largest = 0;
-  }
+  if constexpr (Shared::kE4M3) shared.largest = 0;
   mbarrier_fence_init();
 }
 

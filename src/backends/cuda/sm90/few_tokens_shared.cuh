@@ -33,8 +33,8 @@ struct SharedScales {};
 
 template <int kTokens>
 struct SharedScales<kTokens, true> {
-  uint32_t largest[kTokens];  // magnitude, as bits
   float token_scale[kTokens];
+  uint32_t largest;  // magnitude of the single token, as bits
 };
 
 template <int kTokenBlocks, bool kOfE4M3>

@@ -89,6 +89,10 @@ bool streams_few_tokens(const FewTokensArgs& args) {
          });
 }
 
+bool rounds_itself(const FewTokensArgs& args) {
+  return args.x.rows == 1 && args.x.cols <= kSelfRoundedFeatures && streams_few_tokens(args);
+}
+
 bool streams_e4m3(int64_t in_features) {
   if (!is_hopper() || in_features % 16 != 0 || in_features > INT32_MAX / 2) return false;
   const auto columns = static_cast<int>(in_features);
@@ -97,6 +101,8 @@ bool streams_e4m3(int64_t in_features) {
 
 void multiply_few_tokens_streamed(const FewTokensArgs& args, cudaStream_t stream) {
   const ProductCall call = make_product_call(args, kStreamRows);
+  OCTAVO_CHECK(args.w[0]->dtype == DType::kBF16 || args.rounded.codes != nullptr ||
+               rounds_itself(args));
   with_kernel(args, [&]<int kBlocks, bool kE4M3>() { run<kBlocks, kE4M3>(call, stream); });
 }
 
