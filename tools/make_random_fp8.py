@@ -4,9 +4,9 @@
     tools/make_random_fp8.py FOLDER [--shape tiny|1b|8b] [--scheme channel|tensor|block|none]
 
 E4M3 with a scale for each row, matrix or 128 x 128 values and inputs rounded as they come, or, with
-`none`, bfloat16 throughout. Embeddings are tied and bfloat16; there is no tokenizer. Weights are one
-random piece over and over, so that rows differ and a large file takes seconds. The same arguments
-make the same folder. Standard library only.
+`none`, bfloat16 throughout. Embeddings are tied and bfloat16; there is no tokenizer. Weights are
+one random piece over and over, so that rows differ and a large file takes seconds. The same
+arguments make the same folder. Standard library only.
 """
 
 import argparse
