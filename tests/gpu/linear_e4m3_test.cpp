@@ -6,7 +6,6 @@
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
 #include "backends/cuda/input_e4m3.h"
-#include "backends/cuda/tile/stream_plan.h"
 #include "tensor/float8.h"
 #include "tests/gpu/ops_harness.h"
 #include "tests/tolerance.h"
@@ -110,9 +109,8 @@ class LinearE4M3 : public OpsTest {
   }
 
   // Of a product in float32 with so many tokens.
-  static double allowed(int64_t tokens, int64_t in = 0) {
-    const bool streams = tokens <= kStreamTokens || (tokens <= kStreamedTokens && in < 24 << 10);
-    return streams ? testing::kGpuProduct : testing::kGpuE4M3Product;
+  static double allowed(int64_t tokens) {
+    return tokens > kStreamedTokens ? testing::kGpuE4M3Product : testing::kGpuProduct;
   }
 
   void expect_near(const DeviceMat& actual, const PaddedMat& expected, double allowed) {
@@ -170,7 +168,7 @@ TEST_F(LinearE4M3, LinearAgreesWithRef) {
           run([&] { ops().linear(ctx(), {actual, device_x, &w.device, device}); });
           // The bias may be rounded before the result is.
           const double rounding = out == DType::kBF16 ? 2 * testing::kGpuBf16Rounding : 0;
-          expect_near(actual, expected, allowed(s.tokens, s.in) + rounding);
+          expect_near(actual, expected, allowed(s.tokens) + rounding);
         }
       }
     }
@@ -405,7 +403,7 @@ TEST_F(LinearE4M3, WhichMatricesStay) {
   EXPECT_FALSE(stays(32, 256, 256, {}));
   EXPECT_FALSE(stays(24, 256, 256, dynamic_form(256)));
   EXPECT_FALSE(stays(32, 264, 264, dynamic_form(264)));
-  EXPECT_FALSE(stays(16, 1 << 17, 1 << 17, dynamic_form(1 << 17)));
+  EXPECT_FALSE(stays(16, 1 << 18, 1 << 18, dynamic_form(1 << 18)));
   EXPECT_FALSE(stays(32, 256, 256, dynamic_form(256), DType::kBF16));
 }
 
