@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "octavo/status.h"
@@ -269,6 +270,11 @@ struct Ops {
   // Errors name the tensor.
   Result<Weight> (*pack_weight)(const Ops&, PackContext&, const Tensor&,
                                 std::span<const int64_t> source_rows) = nullptr;
+  // Packs the codes of a quantised matrix, whose scales and input form are those of `form`, a
+  // weight without data, where `linear` computes with such codes. Nothing where it does not: then
+  // the values are packed. Null: it does with those of every type in linear_by_dtype.
+  Result<std::optional<Weight>> (*pack_codes)(const Ops&, PackContext&, const Tensor&,
+                                              const Weight& form) = nullptr;
 
   // Workspace that any op needs for up to `max_rows` rows of `max_cols` input values; beside it
   // prepared_input_bytes where weights ask for a form of their input.
