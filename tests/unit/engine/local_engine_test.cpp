@@ -22,8 +22,8 @@ constexpr int64_t kVocabSize = 50;
 
 using OnStep = std::function<Status(int64_t, const Plan&)>;
 
-std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr,
-                                   const EngineConfig& config = {}) {
+std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const EngineConfig& config = {},
+                                   bool async = false) {
   LocalEngine::Parts parts;
   parts.config = config;
   parts.core.scheduler.max_num_seqs = 8;
@@ -35,6 +35,7 @@ std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr,
   parts.core.vocab_size = kVocabSize;
   auto executor = std::make_unique<FakeExecutor>(kVocabSize);
   executor->on_step = on_step;
+  executor->async = async;
   parts.executor = std::move(executor);
   parts.tokenizer = std::make_unique<testing::LetterTokenizer>(kVocabSize);
   parts.clock = now_seconds;
@@ -80,10 +81,10 @@ void expect_balanced(const EngineStats& stats) {
             stats.num_blocks);
 }
 
-TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
+void expect_no_leaks_in_a_storm(bool async) {
   constexpr int kThreads = 4;
   constexpr int kRequests = 60;
-  const auto engine = start();
+  const auto engine = start(nullptr, {}, async);
   std::array<std::array<std::atomic<int>, kRequests>, kThreads> endings{};
   std::vector<std::thread> threads;
   std::atomic<int> accepted{0};
@@ -120,6 +121,14 @@ TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
   }
   EXPECT_EQ(engine->submit(request_of(1, 1), [](const auto&) {}).status().code(),
             StatusCode::kUnavailable);
+}
+
+TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
+  expect_no_leaks_in_a_storm(false);
+}
+
+TEST(LocalEngine, StormsOnAnAsynchronousExecutorLeakNothing) {
+  expect_no_leaks_in_a_storm(true);
 }
 
 TEST(LocalEngine, ShutdownEndsWhatRunsAndWhatWaits) {
@@ -161,6 +170,22 @@ TEST(LocalEngine, APausedEngineTakesCancelsAndTimesOutRequests) {
   engine->resume();
   EXPECT_TRUE(kept.future.get().status.ok());
   EXPECT_TRUE(engine->drain(60).ok());
+}
+
+// An asynchronous executor's steps are delivered during the step after; a pause is no such step.
+TEST(LocalEngine, APauseKeepsBackNothingThatIsDone) {
+  AsyncEngine* running = nullptr;
+  const auto pause = [&](int64_t, const Plan&) -> Status {
+    running->pause();
+    return {};
+  };
+  const auto engine = start(pause, {}, true);
+  running = engine.get();
+  Ending ending;
+  ASSERT_TRUE(engine->submit(request_of(10, 1), ending.sink()).ok());
+  EXPECT_TRUE(ending.future.get().status.ok());
+  EXPECT_TRUE(engine->drain(60).ok());
+  EXPECT_EQ(engine->stats().num_finished, 1);
 }
 
 TEST(LocalEngine, ARequestsOwnStopTokenCancelsIt) {
