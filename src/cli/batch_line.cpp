@@ -29,14 +29,15 @@ Status at_line(const BatchLine& line, const Status& status) {
 
 // --- octavo's own form --------------------------------------------------------------------------
 
-BatchAnswer plain_failure(const BatchLine& line, const Status& status) {
+BatchAnswer plain_failure(const BatchLine& line, const Status& status,
+                          const std::string& param = "") {
   BatchAnswer answer;
   if (has_stopped(status)) {
     answer.engine_status = status;
     return answer;
   }
   JsonObject object{{"index", line.index}};
-  object["error"] = server::error_body(at_line(line, status)).at("error");
+  object["error"] = server::error_body(at_line(line, status), param).at("error");
   answer.text = dump_json(object);
   answer.failed = true;
   return answer;
@@ -107,7 +108,7 @@ Result<EngineRequest> read_request(const BatchContext& context, const JsonObject
   SamplingParams& sampling = request.sampling;
   if (context.max_tokens > 0) sampling.max_tokens = context.max_tokens;
   fields.read("max_tokens", sampling.max_tokens);
-  fields.read("max_completion_tokens", sampling.max_tokens);
+  server::read_max_completion_tokens(fields, sampling);
   fields.read("logprobs", sampling.logprobs);
   fields.read("echo", request.echo);
   OCTAVO_TRY(fields.status());
@@ -134,7 +135,10 @@ std::string describe_page_tables(AsyncEngine& engine, const BatchLine& line, Req
 void answer_plain(const BatchContext& context, const BatchLine& line, const JsonObject& body,
                   const BatchAnswerFn& done) {
   auto request = read_request(context, body);
-  if (!request.ok()) return done(plain_failure(line, request.status()));
+  const auto refuse = [&](const Status& status) {
+    done(plain_failure(line, status, server::param_of(status, body)));
+  };
+  if (!request.ok()) return refuse(request.status());
   if (context.debug_page_table) request->output_kind = OutputKind::kCumulative;
   const SamplingParams sampling = request->sampling;
   const int32_t n = request->n;
@@ -151,7 +155,7 @@ void answer_plain(const BatchContext& context, const BatchLine& line, const Json
           done(plain_answer(line, sampling, output));
         });
       });
-  if (!id.ok()) done(plain_failure(line, id.status()));
+  if (!id.ok()) refuse(id.status());
 }
 
 // --- the form of OpenAI's batches ---------------------------------------------------------------

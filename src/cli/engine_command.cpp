@@ -82,9 +82,6 @@ Result<std::string> read_chat_template(const std::string& value) {
 Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   server::ServerConfig& config = options.server;
   config.version = OCTAVO_VERSION;
-  constexpr int64_t kMostLogprobs = 20;
-  if (config.max_logprobs < 0) config.max_logprobs = kMostLogprobs;  // -1: all that there are
-  std::erase(config.api_keys, "");                                   // would let in who sends none
   if (config.served_model_names.empty()) config.served_model_names.push_back(options.model);
   config.default_sampling = OCTAVO_TRY(default_sampling(options, path));
   const Result<SamplingParams> defaults = server::read_default_sampling(config);

@@ -20,11 +20,6 @@ Result<std::string> repo_of(const std::string& model) {
   return invalid_argument(format("{}: a model is removed as a whole; write {}", model, name.repo));
 }
 
-Result<int64_t> remove_model(const std::string& repo) {
-  const hub::Hub hub(OCTAVO_TRY(hub::hub_settings()));
-  return hub.cache().remove(repo);
-}
-
 // Whether the user says yes.
 bool confirmed(const std::string& repo) {
   std::fprintf(stderr, "Remove %s from the cache? [y/N] ", repo.c_str());
@@ -45,12 +40,17 @@ int run_remove(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   const auto repo = repo_of(model);
   if (!repo.ok()) return fail(repo.status());
+  auto settings = hub::hub_settings();
+  if (!settings.ok()) return fail(settings.status());
+  const hub::Hub hub(std::move(settings).value());
+  const Status there = hub.cache().check_has(*repo);
+  if (!there.ok()) return fail(there);
   if (!yes && isatty(STDIN_FILENO) == 0) {
     print_error("there is no terminal to ask on: give --yes");
     return kExitUsage;
   }
   if (!yes && !confirmed(*repo)) return kExitFailed;
-  const auto freed = remove_model(*repo);
+  const auto freed = hub.cache().remove(*repo);
   if (!freed.ok()) return fail(freed.status());
   return print_out(format("removed {}: {} MB\n", *repo, *freed / 1000000)) ? kExitOk : kExitFailed;
 }

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <stop_token>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/format.h"
@@ -28,8 +31,8 @@ sigset_t stop_signals() {
   return signals;
 }
 
-// Whether a stop signal came within `seconds`.
-bool wait_for_signal(double seconds) {
+// The stop signal that came within `seconds`, or 0.
+int wait_for_signal(double seconds) {
   const sigset_t signals = stop_signals();
   const double end = now_seconds() + seconds;
   do {
@@ -37,10 +40,21 @@ bool wait_for_signal(double seconds) {
     timespec time{};
     time.tv_sec = static_cast<time_t>(left);
     time.tv_nsec = static_cast<long>((left - static_cast<double>(time.tv_sec)) * 1e9);
-    if (sigtimedwait(&signals, nullptr, &time) > 0) return true;
-    if (errno != EINTR) return false;
+    const int signal = sigtimedwait(&signals, nullptr, &time);
+    if (signal > 0) return signal;
+    if (errno != EINTR) return 0;
   } while (now_seconds() < end);
-  return false;
+  return 0;
+}
+
+// Ends the process at a stop signal: while a model loads there is nobody to answer.
+void exit_at_signal(const std::stop_token& loaded) {
+  while (!loaded.stop_requested()) {
+    const int signal = wait_for_signal(0.02);
+    if (signal == 0) continue;
+    log_info("stopped while the model was loading");
+    std::_Exit(128 + signal);
+  }
 }
 
 // The line that scripts made for vLLM read.
@@ -79,7 +93,7 @@ class StatsLog {
 void serve_until_signal(AsyncEngine& engine, bool log_stats) {
   StatsLog log;
   double last = now_seconds();
-  while (!wait_for_signal(kStatsIntervalS)) {
+  while (wait_for_signal(kStatsIntervalS) == 0) {
     const double now = now_seconds();
     if (log_stats) log.write(engine.stats(), now - last);
     last = now;
@@ -93,7 +107,7 @@ void drain(AsyncEngine& engine, server::App& app, server::HttpServer& http, doub
   log_info("shutting down: {} requests may go on for {} s", http.num_exchanges(), timeout_s);
   const double end = now_seconds() + timeout_s;
   while (http.num_exchanges() > 0 && now_seconds() < end) {
-    if (wait_for_signal(0.02)) break;
+    if (wait_for_signal(0.02) != 0) break;
   }
   app.abort_all();
   engine.shutdown();
@@ -108,7 +122,9 @@ int serve(const ServeOptions& options, const std::string& path) {
       options.http, [&app](const std::shared_ptr<server::Exchange>& e) { app->handle(e); });
   if (!http.ok()) return fail(http.status());
   const double start = now_seconds();
+  std::jthread loading(exit_at_signal);
   auto engine = AsyncEngine::create(path, options.engine);
+  loading = {};
   if (!engine.ok()) return fail(engine.status());
   server::App served(**engine, options.server);
   app = &served;

@@ -60,7 +60,9 @@ Status parse_option(const std::string& value, double& out) {
   return {};
 }
 
+// An empty key, as of a variable that is not set, would let in who sends none.
 Status parse_option(const std::string& value, std::vector<std::string>& out) {
+  if (value.empty()) return invalid_argument("must not be empty");
   out.push_back(value);
   return {};
 }
@@ -77,6 +79,15 @@ Status store_max_model_len(Options& options, const std::string& value) {
   OCTAVO_TRY(parse_option(value, options.engine.max_model_len));
   return options.engine.max_model_len > 0 ? Status()
                                           : invalid_argument("must be above 0, -1 or auto");
+}
+
+Status store_max_logprobs(Options& options, const std::string& value) {
+  constexpr int64_t kMost = 20;  // that the engine takes
+  int64_t number = 0;
+  OCTAVO_TRY(parse_option(value, number));
+  if (number < -1 || number > kMost) return unsupported(format("can be 0 to {}, or -1", kMost));
+  options.server.max_logprobs = number < 0 ? kMost : number;
+  return {};
 }
 
 Status store_dtype(Options& options, const std::string& value) {
@@ -138,6 +149,11 @@ Status store_header_limit(Options& options, const std::string& value) {
   if (bytes < 1024 || bytes > (64 << 20)) return invalid_argument("must lie in 1K..64M");
   options.http.limits.header_bytes = static_cast<uint32_t>(bytes);
   return {};
+}
+
+Status store_max_connections(Options& options, const std::string& value) {
+  OCTAVO_TRY(parse_option(value, options.http.max_connections));
+  return options.http.max_connections > 0 ? Status() : invalid_argument("must be at least 1");
 }
 
 Status store_body_limit(Options& options, const std::string& value) {

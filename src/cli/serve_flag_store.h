@@ -36,12 +36,14 @@ Status store_json_list(Options& options, const std::string& value) {
 }
 
 Status store_max_model_len(Options& options, const std::string& value);
+Status store_max_logprobs(Options& options, const std::string& value);
 Status store_dtype(Options& options, const std::string& value);
 Status store_scheduling_policy(Options& options, const std::string& value);
 Status store_kv_cache_quantization(Options& options, const std::string& value);
 Status store_cert_reqs(Options& options, const std::string& value);
 Status store_content_format(Options& options, const std::string& value);
 Status store_header_limit(Options& options, const std::string& value);
+Status store_max_connections(Options& options, const std::string& value);
 Status store_body_limit(Options& options, const std::string& value);
 Status store_runner(Options& options, const std::string& value);
 Status store_convert(Options& options, const std::string& value);

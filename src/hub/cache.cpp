@@ -195,12 +195,16 @@ Result<std::vector<CachedModel>> Cache::list() const {
   return models;
 }
 
+Status Cache::check_has(const std::string& repo) const {
+  std::error_code error;
+  if (fs::is_directory(repo_path(repo), error)) return {};
+  return not_found(format("{} is not in the cache ({})", repo, folder_));
+}
+
 Result<int64_t> Cache::remove(const std::string& repo) const {
+  OCTAVO_TRY(check_has(repo));
   const fs::path path = repo_path(repo);
   std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    return not_found(format("{} is not in the cache ({})", repo, folder_));
-  }
   const fs::path locks = fs::path(lock_path(repo, "any")).parent_path();
   bool busy = false;
   for_each_below(locks, [&](const fs::directory_entry& entry) {

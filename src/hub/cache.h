@@ -49,6 +49,9 @@ class Cache {
   // By name, then commit. A cache that does not exist is empty.
   Result<std::vector<CachedModel>> list() const;
 
+  // An error where nothing of the model is there.
+  Status check_has(const std::string& repo) const;
+
   // Removes all of a model. An error where it is not there or being downloaded. Returns the bytes
   // that became free.
   Result<int64_t> remove(const std::string& repo) const;

@@ -197,9 +197,10 @@ class HubTest(HubCase):
         self.assertTrue(path.exists())
         self.assertEqual(self.octavo("remove", NAME, "--yes").returncode, 0)
         self.assertFalse(self.repo_path().exists())
-        again = self.octavo("remove", NAME, "--yes")
-        self.assertEqual(again.returncode, 1)
-        self.assertIn("not in the cache", again.stderr)
+        for flags in [], ["--yes"]:  # it does not ask about what is not there
+            again = self.octavo("remove", NAME, *flags)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("not in the cache", again.stderr)
 
     def in_terminal(self, arguments, typed=b""):
         pid, fd = pty.fork()

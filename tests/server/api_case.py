@@ -36,6 +36,7 @@ class ApiCase(unittest.TestCase):
         self.assertEqual(status, code, answer)
         self.assertEqual(answer["error"]["code"], code)
         self.assertIn(part, answer["error"]["message"])
+        return answer
 
     def tokens(self, text):
         return self.server.post("/tokenize", {"prompt": text})[1]["tokens"]

@@ -192,10 +192,35 @@ class ApiTest(ApiCase):
                 ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
                 ({"response_format": {"type": "json_object"}}, "response_format"),
                 ({"truncation_side": "middle"}, "truncation_side"),
-                ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens")]:
+                ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens"),
+                ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens")]:
             with self.subTest(fields=str(fields)[:60]):
-                self.refused("/v1/completions", {**base, **fields}, part)
+                answer = self.refused("/v1/completions", {**base, **fields}, part)
+                param = None if part == "maximum context length" else list(fields)[-1]
+                self.assertEqual((answer["error"]["param"] or "").split(".")[0], param or "")
         self.assertEqual(self.complete()["usage"]["completion_tokens"], 12)
+
+    def test_errors_name_the_field_of_any_route(self):
+        for path, body, param in [
+                ("/v1/completions", {}, "prompt"),
+                ("/v1/completions", {"prompt": "a", "model": "no"}, "model"),
+                ("/v1/chat/completions", {}, "messages"),
+                ("/v1/chat/completions", {"messages": [{"role": "user", "content": 3}]},
+                 "messages[0].content"),
+                ("/v1/chat/completions", {"messages": MESSAGES, "max_completion_tokens": 0},
+                 "max_completion_tokens"),
+                ("/v1/chat/completions", {"messages": MESSAGES, "logit_bias": {"999999": 1}},
+                 "logit_bias"),
+                ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format"),
+                ("/tokenize", {"prompt": 3}, "prompt"), ("/detokenize", {}, "tokens"),
+                ("/detokenize", {"tokens": [999999]}, "tokens"),
+                ("/generate", {"prompt": "a", "n": 0}, "n")]:
+            with self.subTest(path=path, body=str(body)[:60]):
+                status, answer = self.server.post(path, body)
+                self.assertIn(status, (400, 404), answer)
+                self.assertEqual(answer["error"]["param"], param, answer)
+        for body in ("", "[]", '{"the": '):  # of the body, not of a field
+            self.assertIsNone(self.server.post("/v1/completions", body)[1]["error"]["param"])
 
     def test_null_is_not_given(self):
         names = ("temperature", "top_p", "top_k", "n", "seed", "stop", "logprobs", "echo", "stream",

@@ -281,6 +281,23 @@ class DrainTest(unittest.TestCase):
         self.assertIn(b"200 OK", sock.recv(100))
         return server, sock
 
+    def test_a_model_that_loads_holds_no_signal_up(self):
+        with Server() as server:
+            command = server.process.args
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Before it loads the signal's own action ends it, after it the drain.
+            for delay_s in (0.05, 0.1, 0.2, 0.02, 0.4, 0.01, 0.8) * 6:
+                with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+                    time.sleep(delay_s)
+                    process.send_signal(number)
+                    log = process.communicate(timeout=60)[1]
+                self.assertIn(process.returncode, (0, 128 + number, -number), log)
+                if process.returncode > 0:
+                    self.assertIn(b"while the model was loading", log)
+                    break
+            else:
+                self.fail("every signal waited for the model")
+
     def test_running_requests_may_end(self):
         server, sock = self.start("600")
         with server, sock:

@@ -87,24 +87,30 @@ class Connection::ExchangeImpl final : public Exchange,
 };
 
 Connection::Connection(std::unique_ptr<Transport> transport, IoLoop& loop,
-                       ConnectionContext& context)
+                       ConnectionContext& context, bool is_refused)
     : transport_(std::move(transport)),
       loop_(loop),
       context_(context),
+      is_refused_(is_refused),
       timer_(loop.context()),
       chunk_(kReadBytes, '\0') {
-  ++context_.num_connections;
+  ++(is_refused_ ? context_.num_refused : context_.num_connections);
 }
 
 Connection::~Connection() {
-  --context_.num_connections;
+  --(is_refused_ ? context_.num_refused : context_.num_connections);
 }
 
 void Connection::start() {
   boost::asio::dispatch(loop_.context(), [self = shared_from_this()] {
-    self->limit_time(self->context_.options.receive_timeout_s, "the handshake");
+    self->limit_time(self->is_refused_ ? kLingerS : self->context_.options.receive_timeout_s,
+                     "the handshake");
     self->transport_->handshake([self](boost::system::error_code error, size_t) {
       if (error) return self->close();
+      if (self->is_refused_) {
+        return self->refuse(503, "the server has as many connections as it takes",
+                            "ServiceUnavailableError");
+      }
       self->parser_ = std::make_unique<RequestParser>(self->context_.options.limits);
       self->limit_time(self->context_.options.idle_timeout_s, "idle");
       self->read();
@@ -181,16 +187,17 @@ void Connection::begin_exchange() {
 
 // An error before there is an exchange. What the client still sends is read and dropped for a
 // while: closing at once would make it lose the answer.
-void Connection::refuse(int status, const std::string& message) {
-  std::string body =
-      format(R"({{"error":{{"message":"{}","type":"BadRequestError","param":null,"code":{}}}}})",
-             message, status);
+void Connection::refuse(int status, const std::string& message, const char* type) {
+  std::string body = format(R"({{"error":{{"message":"{}","type":"{}","param":null,"code":{}}}}})",
+                            message, type, status);
+  HttpHeaders headers{{"Content-Type", "application/json"},
+                      {"Content-Length", format("{}", body.size())},
+                      {"Connection", "close"}};
+  if (status == 503) headers.emplace_back("Retry-After", "1");
   last_exchange_ = true;
   is_receiving_ = false;
   received_.clear();
-  unsent_ += response_head(status, {{"Content-Type", "application/json"},
-                                    {"Content-Length", format("{}", body.size())},
-                                    {"Connection", "close"}});
+  unsent_ += response_head(status, headers);
   unsent_ += body;
   flush();
 }

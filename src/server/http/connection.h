@@ -35,13 +35,16 @@ struct ConnectionContext {
   HttpServerOptions options;
   ExchangeHandler handler;
   std::atomic<int64_t> num_connections = 0;
+  std::atomic<int64_t> num_refused = 0;    // connections beyond the limit, told so
   std::atomic<int64_t> num_exchanges = 0;  // not yet answered
   std::atomic<bool> draining = false;      // each response is the last of its connection
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<Transport> transport, IoLoop& loop, ConnectionContext& context);
+  // One that `is_refused` only gets to read that the server has too many.
+  Connection(std::unique_ptr<Transport> transport, IoLoop& loop, ConnectionContext& context,
+             bool is_refused = false);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -58,7 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_bytes();
   void parse();
   void begin_exchange();
-  void refuse(int status, const std::string& message);
+  void refuse(int status, const std::string& message, const char* type = "BadRequestError");
   void send(HttpResponse response);
   void begin(HttpResponse head);
   void write(std::string_view data);
@@ -77,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<Transport> transport_;
   IoLoop& loop_;
   ConnectionContext& context_;
+  const bool is_refused_;
   // The timer is not set anew for each limit: it goes off no later than the present one, and looks.
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer::time_point time_limit_ = kNoLimit;

@@ -27,6 +27,9 @@ using Socket = asio::basic_stream_socket<Protocol, Executor>;
 using Acceptor = asio::basic_socket_acceptor<Protocol, Executor>;
 using Error = boost::system::error_code;
 
+// Beyond the limit, and told so, at a time; more are closed without a word.
+constexpr int64_t kMaxRefused = 64;
+
 class PlainTransport final : public Transport {
  public:
   explicit PlainTransport(Socket socket) : socket_(std::move(socket)) {
@@ -248,9 +251,10 @@ void AsioServer::accept() {
 }
 
 void AsioServer::accepted(Socket socket, IoLoop& loop) {
-  if (context_.num_connections >= context_.options.max_connections) {
+  const bool is_refused = context_.num_connections >= context_.options.max_connections;
+  if (is_refused) {
     log_warning("a connection is refused: there are {} already", context_.num_connections.load());
-    return;  // closes it
+    if (context_.num_refused >= kMaxRefused) return;  // closes it
   }
   Error ignored;
   if (context_.options.uds.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -260,7 +264,8 @@ void AsioServer::accepted(Socket socket, IoLoop& loop) {
   } else {
     transport = std::make_unique<PlainTransport>(std::move(socket));
   }
-  const auto connection = std::make_shared<Connection>(std::move(transport), loop, context_);
+  const auto connection =
+      std::make_shared<Connection>(std::move(transport), loop, context_, is_refused);
   if (connections_.size() >= 2 * num_swept_ + 16) {  // seldom: it looks at all of them
     std::erase_if(connections_, [](const auto& entry) { return entry.expired(); });
     num_swept_ = connections_.size();

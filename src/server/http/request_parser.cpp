@@ -12,6 +12,20 @@ namespace octavo::server {
 
 namespace http = boost::beast::http;
 
+namespace {
+
+// "/path" of "http://host:8000/path", which is how clients ask that take the server for a proxy.
+std::string_view without_authority(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    const size_t path = target.find('/', scheme.size());
+    return path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  return target;
+}
+
+}  // namespace
+
 struct RequestParser::Impl {
   http::request_parser<http::string_body> parser;
 };
@@ -63,10 +77,10 @@ HttpRequest RequestParser::take() {
   auto message = impl_->parser.release();
   HttpRequest request;
   request.method = std::string(message.method_string());
-  const std::string target(message.target());
+  const std::string_view target = without_authority(message.target());
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
-  if (question != std::string::npos) request.query = target.substr(question + 1);
+  if (question != std::string_view::npos) request.query = target.substr(question + 1);
   for (const auto& field : message) {
     request.headers.emplace_back(field.name_string(), field.value());
   }

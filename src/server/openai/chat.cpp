@@ -174,7 +174,7 @@ Result<ChatRequest> parse_request(App& app, const JsonObject& body) {
   SamplingParams& sampling = request.options.request.sampling;
   read_logprobs(fields, app.config(), sampling);
   fields.read("max_tokens", sampling.max_tokens);
-  fields.read("max_completion_tokens", sampling.max_tokens);
+  read_max_completion_tokens(fields, sampling);
   limit_max_tokens(app.config(), sampling);
   refuse_chat_fields(fields);
   bool echo = false;
@@ -191,8 +191,7 @@ Result<ChatRequest> parse_request(App& app, const JsonObject& body) {
   return request;
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
-  const JsonObject body = OCTAVO_TRY(parse_body(http.body));
+Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
   ChatRequest request = OCTAVO_TRY(parse_request(app, body));
   GenerationJob job;
   job.stream = request.options.stream;

@@ -185,8 +185,7 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   return request;
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
-  const JsonObject body = OCTAVO_TRY(parse_body(http.body));
+Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
   CompletionsRequest request = OCTAVO_TRY(parse_request(app, body));
   GenerationJob job;
   job.stream = request.options.stream;

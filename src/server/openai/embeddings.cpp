@@ -89,8 +89,7 @@ Result<std::vector<Prompt>> read_input(App& app, Fields& fields) {
   return read_prompts(app, "input", *input, add_special_tokens, false);
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
-  const JsonObject body = OCTAVO_TRY(parse_body(http.body));
+Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   const ModelInfo& info = app.engine().info();

@@ -45,8 +45,7 @@ class GenerateFormat final : public OutputFormat {
   std::vector<std::string> texts_;  // by answer
 };
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http) {
-  const JsonObject body = OCTAVO_TRY(parse_body(http.body));
+Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
   Fields fields(body);
   GenerationOptions options = read_generation_options(fields, app.config());
   EngineRequest& request = options.request;

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "server/openai/error.h"
+#include "server/openai/fields.h"
 
 namespace octavo::server {
 namespace {
@@ -28,7 +29,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     }
   }
 
-  void start();
+  void start(const JsonObject& body);
 
  private:
   struct Params {
@@ -36,13 +37,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<int64_t> max_tokens;
   };
 
-  void submitted(const std::vector<RequestId>& ids, const Status& status);
+  void submitted(const std::vector<RequestId>& ids, const Status& status, const std::string& param);
   void on_event(size_t prompt_idx, RequestOutput output, double time);
   void take_event(size_t prompt_idx, RequestOutput output, double time);
   void observe(size_t prompt_idx, const RequestOutput& output, double time);
   void begin_stream();
   void finish(std::string last_text);
-  void fail(const Status& status);
+  void fail(const Status& status, const std::string& param = "");
   void cancel();
 
   App& app_;
@@ -58,7 +59,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool ended_ = false;  // the response is complete, or nobody wants it
 };
 
-void Generation::start() {
+void Generation::start(const JsonObject& body) {
   std::vector<RequestId> ids;
   Status status;
   for (size_t i = 0; i < job_.requests.size() && status.ok(); ++i) {
@@ -74,13 +75,16 @@ void Generation::start() {
       status = id.status();
     }
   }
-  exchange_->post([self = shared_from_this(), ids, status] { self->submitted(ids, status); });
+  exchange_->post([self = shared_from_this(), ids, status, param = param_of(status, body)] {
+    self->submitted(ids, status, param);
+  });
 }
 
 // Events may have come before.
-void Generation::submitted(const std::vector<RequestId>& ids, const Status& status) {
+void Generation::submitted(const std::vector<RequestId>& ids, const Status& status,
+                           const std::string& param) {
   ids_ = ids;
-  if (!status.ok()) return fail(status);
+  if (!status.ok()) return fail(status, param);
   if (ended_) return cancel();  // where one failed, the others are not wanted
   app_.add_running(job_.id, ids_);
   exchange_->on_gone([weak = weak_from_this()] {
@@ -185,12 +189,12 @@ void Generation::finish(std::string last_text) {
   exchange_->send(std::move(response));
 }
 
-void Generation::fail(const Status& status) {
+void Generation::fail(const Status& status, const std::string& param) {
   if (ended_) return;
   ended_ = true;
   cancel();
   app_.remove_running(ids_);
-  if (!begun_) return exchange_->send(error_response(status));
+  if (!begun_) return exchange_->send(error_response(status, param));
   std::string text;
   job_.format->append_error(text, status);
   exchange_->end(std::move(text));
@@ -202,11 +206,14 @@ void Generation::cancel() {
 
 }  // namespace
 
-void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange,
-                       Result<GenerationJob> (*make_job)(App& app, const HttpRequest& request)) {
+void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange, MakeJob make_job) {
   const double arrival = now_seconds();
-  auto job = make_job(app, exchange->request());
-  if (!job.ok()) return exchange->send(error_response(job.status()));
+  const auto body = parse_body(exchange->request().body);
+  if (!body.ok()) return exchange->send(error_response(body.status()));
+  auto job = make_job(app, exchange->request(), *body);
+  if (!job.ok()) {
+    return exchange->send(error_response(job.status(), param_of(job.status(), *body)));
+  }
   job->arrival = arrival;
   if (app.is_draining()) {
     return exchange->send(error_response(unavailable("the server is shutting down")));
@@ -214,7 +221,7 @@ void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange,
   if (app.config().enable_log_requests) {
     log_info("Received request {}: {} prompts", job->id, job->requests.size());
   }
-  std::make_shared<Generation>(app, exchange, std::move(*job))->start();
+  std::make_shared<Generation>(app, exchange, std::move(*job))->start(*body);
 }
 
 Status check_num_answers(App& app, int32_t n) {

@@ -37,9 +37,11 @@ struct GenerationJob {
   double arrival = 0;
 };
 
+using MakeJob = Result<GenerationJob> (*)(App& app, const HttpRequest& request,
+                                          const JsonObject& body);
+
 // Answers `exchange` by what `make_job` makes of its request: an error now, else as events come.
-void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange,
-                       Result<GenerationJob> (*make_job)(App& app, const HttpRequest& request));
+void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange, MakeJob make_job);
 
 // The engine checks it too, but formats keep something for each answer.
 Status check_num_answers(App& app, int32_t n);

@@ -36,6 +36,9 @@ constexpr RefusedField kRefusedFields[] = {
     {"function_call", "is not supported: it became tool_choice"},
 };
 
+// A seed that asks for a random one, in vLLM and llama.cpp too.
+constexpr int64_t kRandomSeed = -1;
+
 // Known, and without an effect here.
 constexpr std::string_view kFieldsWithoutEffect[] = {"user",
                                                      "session_id",
@@ -109,7 +112,7 @@ void read_sampling(Fields& fields, const ServerConfig& config, SamplingParams& p
   read_numbers(fields, params);
   std::optional<int64_t> seed;
   fields.read("seed", seed);
-  if (seed) params.seed = static_cast<uint64_t>(*seed);
+  if (seed && *seed != kRandomSeed) params.seed = static_cast<uint64_t>(*seed);
   read_logit_bias(fields, params.logit_bias);
   fields.read("bad_words", params.bad_words);
   fields.read("allowed_token_ids", params.allowed_token_ids);
@@ -150,6 +153,14 @@ void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params)
   fields.read("max_tokens", params.max_tokens);
 }
 
+void read_max_completion_tokens(Fields& fields, SamplingParams& params) {
+  std::optional<int64_t> most;
+  fields.read("max_completion_tokens", most);
+  if (!most) return;
+  if (*most < 1) fields.fail("max_completion_tokens", "must be at least 1");
+  params.max_tokens = most;
+}
+
 void limit_max_tokens(const ServerConfig& config, SamplingParams& params) {
   std::optional<int64_t> limit;
   Fields(config.default_sampling).read("max_new_tokens", limit);
@@ -167,8 +178,9 @@ Result<SamplingParams> read_default_sampling(const ServerConfig& config) {
 
 void read_truncation(Fields& fields, GenerationOptions& options) {
   fields.read("truncate_prompt_tokens", options.truncate_prompt_tokens);
-  if (options.truncate_prompt_tokens && *options.truncate_prompt_tokens < -1) {
-    fields.fail("truncate_prompt_tokens", "must be -1 or more");
+  const int64_t most = options.truncate_prompt_tokens.value_or(-1);
+  if (most < -1 || most == 0) {
+    fields.fail("truncate_prompt_tokens", "must be 1 or more, or -1 for what the context holds");
   }
   std::string side = "left";
   fields.read("truncation_side", side);

@@ -30,6 +30,9 @@ GenerationOptions read_generation_options(Fields& fields, const ServerConfig& co
 // the context, as in vLLM.
 void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params);
 
+// max_completion_tokens, the newer name of max_tokens; wins over it.
+void read_max_completion_tokens(Fields& fields, SamplingParams& params);
+
 // max_new_tokens of the model's generation_config.json is a limit for every request, as in vLLM.
 void limit_max_tokens(const ServerConfig& config, SamplingParams& params);
 

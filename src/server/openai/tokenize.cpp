@@ -9,8 +9,7 @@
 namespace octavo::server {
 namespace {
 
-Result<JsonObject> tokenize(App& app, const std::string& text) {
-  const JsonObject body = OCTAVO_TRY(parse_body(text));
+Result<JsonObject> tokenize(App& app, const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
@@ -42,8 +41,7 @@ Result<JsonObject> tokenize(App& app, const std::string& text) {
   return answer;
 }
 
-Result<JsonObject> detokenize(App& app, const std::string& text) {
-  const JsonObject body = OCTAVO_TRY(parse_body(text));
+Result<JsonObject> detokenize(App& app, const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
@@ -51,18 +49,29 @@ Result<JsonObject> detokenize(App& app, const std::string& text) {
   if (fields.find("tokens") == nullptr) fields.fail("tokens", "is missing");
   fields.read("tokens", ids);
   OCTAVO_TRY(fields.finish());
-  const std::string prompt = OCTAVO_TRY(tokenizer->decode(ids, true));
-  return JsonObject{{"prompt", prompt}};
+  const auto prompt = tokenizer->decode(ids, true);
+  if (!prompt.ok()) return invalid_argument("tokens: " + prompt.status().message());
+  return JsonObject{{"prompt", *prompt}};
+}
+
+void answer(App& app, Exchange& exchange,
+            Result<JsonObject> (*convert)(App& app, const JsonObject& body)) {
+  const auto body = parse_body(exchange.request().body);
+  if (!body.ok()) return exchange.send(error_response(body.status()));
+  const auto converted = convert(app, *body);
+  exchange.send(converted.ok()
+                    ? json_response(200, *converted)
+                    : error_response(converted.status(), param_of(converted.status(), *body)));
 }
 
 }  // namespace
 
 void handle_tokenize(App& app, const std::shared_ptr<Exchange>& exchange) {
-  exchange->send(json_response(tokenize(app, exchange->request().body)));
+  answer(app, *exchange, tokenize);
 }
 
 void handle_detokenize(App& app, const std::shared_ptr<Exchange>& exchange) {
-  exchange->send(json_response(detokenize(app, exchange->request().body)));
+  answer(app, *exchange, detokenize);
 }
 
 }  // namespace octavo::server

@@ -60,7 +60,7 @@ TEST(Fields, BodiesMustBeObjects) {
 TEST(SamplingFields, AllReachTheRequest) {
   Status status;
   const GenerationOptions options =
-      read(object(R"({"temperature": 0.5, "top_p": 0.25, "top_k": 3, "min_p": 0.125, "seed": -1,
+      read(object(R"({"temperature": 0.5, "top_p": 0.25, "top_k": 3, "min_p": 0.125, "seed": -2,
                       "repetition_penalty": 1.5, "presence_penalty": 0.5, "frequency_penalty": -1,
                       "logit_bias": {"5": 200, "6": -1.5}, "bad_words": ["w"], "stop": "s",
                       "allowed_token_ids": [1, 2], "stop_token_ids": [3], "ignore_eos": true,
@@ -75,7 +75,7 @@ TEST(SamplingFields, AllReachTheRequest) {
   EXPECT_EQ(params.top_p, 0.25f);
   EXPECT_EQ(params.top_k, 3);
   EXPECT_EQ(params.min_p, 0.125f);
-  EXPECT_EQ(params.seed, ~uint64_t{0});
+  EXPECT_EQ(params.seed, ~uint64_t{1});
   EXPECT_EQ(params.repetition_penalty, 1.5f);
   EXPECT_EQ(params.presence_penalty, 0.5f);
   EXPECT_EQ(params.frequency_penalty, -1.0f);
@@ -96,6 +96,12 @@ TEST(SamplingFields, AllReachTheRequest) {
   EXPECT_EQ(options.request_id, "r");
   EXPECT_EQ(options.truncate_prompt_tokens, 9);
   EXPECT_TRUE(options.return_token_ids);
+}
+
+TEST(SamplingFields, ASeedOfMinusOneIsARandomOne) {
+  Status status;
+  EXPECT_FALSE(read(object(R"({"seed": -1})"), status).request.sampling.seed.has_value());
+  EXPECT_EQ(read(object(R"({"seed": 0})"), status).request.sampling.seed, 0U);
 }
 
 TEST(SamplingFields, DefaultsOfTheModelGiveWayToTheRequest) {
@@ -133,6 +139,21 @@ TEST(Errors, HaveTheFormOfVllm) {
                        R"("param":null,"code":503}})");
   EXPECT_EQ(error_response(not_found("m")).status, 404);
   EXPECT_EQ(find_header(error_response(not_found("m")).headers, "retry-after"), nullptr);
+}
+
+TEST(Errors, NameAFieldOfTheRequest) {
+  const JsonObject body = object(R"({"n": 0, "messages": [], "model": "m"})");
+  EXPECT_EQ(param_of(invalid_argument("n is 0"), body), "n");
+  EXPECT_EQ(param_of(invalid_argument("messages[0].content must be a string"), body),
+            "messages[0].content");
+  EXPECT_EQ(param_of(invalid_argument("messages[0]: 'role' is missing"), body), "messages[0]");
+  EXPECT_EQ(param_of(invalid_argument("prompt is missing"), body), "prompt");
+  EXPECT_EQ(param_of(not_found("The model `m` does not exist."), body), "model");
+  for (const char* message : {"", "n", "[0] is wrong", "the prompt is empty", "nn is 0"}) {
+    EXPECT_EQ(param_of(invalid_argument(message), body), "") << message;
+  }
+  EXPECT_EQ(error_response(invalid_argument("n is 0"), "n").body,
+            R"({"error":{"message":"n is 0","type":"BadRequestError","param":"n","code":400}})");
 }
 
 TEST(ApiKeys, MatchWholeOnly) {

@@ -200,18 +200,24 @@ TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
   EXPECT_LT(text.size(), size_t{64} << 20);
 }
 
-TEST(HttpServer, MoreConnectionsThanAllowedAreClosed) {
+TEST(HttpServer, MoreConnectionsThanAllowedAreRefused) {
   const auto server = start({.max_connections = 2});
-  const auto is_served = [&](Client& client) {
+  const auto ask = [&](Client& client) {
     std::string text;
     client.send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
     EXPECT_TRUE(client.read_to_end(text));
-    return text.starts_with("HTTP/1.1 200 OK\r\n");
+    return text;
+  };
+  const auto is_served = [&](Client& client) {
+    return ask(client).starts_with("HTTP/1.1 200 OK\r\n");
   };
   Client first(server->address());
   Client second(server->address());
   Client third(server->address());
-  EXPECT_FALSE(is_served(third));
+  const std::string refusal = ask(third);
+  EXPECT_TRUE(refusal.starts_with("HTTP/1.1 503 Service Unavailable\r\n")) << refusal;
+  EXPECT_NE(refusal.find("\r\nRetry-After: 1\r\n"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("ServiceUnavailableError"), std::string::npos) << refusal;
   EXPECT_TRUE(is_served(first));
   EXPECT_TRUE(is_served(second));
   // Their places become free again.
@@ -221,6 +227,23 @@ TEST(HttpServer, MoreConnectionsThanAllowedAreClosed) {
     served = is_served(next);
   }
   EXPECT_TRUE(served);
+}
+
+// What refusals take is bounded too, and ends by itself.
+TEST(HttpServer, AFloodOfConnectionsIsClosed) {
+  const auto server = start({.max_connections = 1});
+  Client first(server->address());
+  std::vector<std::unique_ptr<Client>> flood;
+  for (int i = 0; i < 200; ++i) flood.push_back(std::make_unique<Client>(server->address()));
+  for (const auto& client : flood) {
+    std::string text;
+    EXPECT_TRUE(client->read_to_end(text));
+    EXPECT_TRUE(text.empty() || text.starts_with("HTTP/1.1 503 ")) << text;
+  }
+  std::string text;
+  first.send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(first.read_to_end(text));
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
 }
 
 }  // namespace

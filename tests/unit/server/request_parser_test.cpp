@@ -42,6 +42,23 @@ TEST(RequestParser, TheSameHoweverTheBytesCome) {
   }
 }
 
+TEST(RequestParser, WholeAddressesAreTheirPaths) {
+  for (const auto& [target, path] : {std::pair{"/a?b=c", "/a"},
+                                     {"http://h:80/a?b=c", "/a"},
+                                     {"HTTPS://h/a?b=c", "/a"},
+                                     {"http://h", "/"},
+                                     {"http://", "/"},
+                                     {"http:/a?b=c", "http:/a"},
+                                     {"/http://h/a", "/http://h/a"},
+                                     {"*", "*"}}) {
+    RequestParser parser({});
+    ASSERT_EQ(feed(parser, format("GET {} HTTP/1.1\r\nHost: h\r\n\r\n", target), 1000), 0);
+    const HttpRequest request = parser.take();
+    EXPECT_EQ(request.path, path) << target;
+    EXPECT_EQ(request.query, std::string(target).ends_with("?b=c") ? "b=c" : "") << target;
+  }
+}
+
 TEST(RequestParser, LeavesTheNextRequest) {
   const std::string one = "GET /a HTTP/1.1\r\n\r\n";
   RequestParser parser({});
