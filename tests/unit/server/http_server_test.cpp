@@ -173,33 +173,6 @@ TEST(HttpServer, ARequestThatHasBegunIsAnsweredDespiteDrain) {
   EXPECT_TRUE(text.ends_with("Connection: close\r\n\r\nnumber 3;")) << text;
 }
 
-TEST(HttpServer, IdleConnectionsAreClosed) {
-  const auto server = start({.idle_timeout_s = kLimitS});
-  Client silent(server->address());
-  Client served(server->address());
-  ASSERT_TRUE(served.send("GET / HTTP/1.1\r\n\r\n"));
-  std::string text;
-  EXPECT_TRUE(silent.read_to_end(text));
-  EXPECT_EQ(text, "");
-  EXPECT_TRUE(served.read_to_end(text));
-  EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
-}
-
-TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
-  // A response within max_unsent_bytes, larger than what sockets buffer.
-  const auto server =
-      start({.send_timeout_s = kLimitS}, [](const std::shared_ptr<Exchange>& exchange) {
-        exchange->send({.body = std::string(64 << 20, 'x')});
-      });
-  Client client(server->address());
-  ASSERT_TRUE(client.send("GET / HTTP/1.1\r\n\r\n"));
-  ASSERT_TRUE(client.wait_for_answer());
-  sleep_s(4 * kLimitS);
-  std::string text;
-  EXPECT_TRUE(client.read_to_end(text));
-  EXPECT_LT(text.size(), size_t{64} << 20);
-}
-
 // Who asks on and on and reads nothing must not fill the server's memory with answers.
 TEST(HttpServer, APipelineGoesOnAsItsAnswersAreTaken) {
   constexpr int kRequests = 64;
@@ -226,6 +199,33 @@ TEST(HttpServer, APipelineGoesOnAsItsAnswersAreTaken) {
   EXPECT_TRUE(greedy.read_to_end(text));
   EXPECT_EQ(num_handled, kRequests);
   EXPECT_GT(text.size(), kRequests * kAnswerBytes);
+}
+
+TEST(HttpServer, IdleConnectionsAreClosed) {
+  const auto server = start({.idle_timeout_s = kLimitS});
+  Client silent(server->address());
+  Client served(server->address());
+  ASSERT_TRUE(served.send("GET / HTTP/1.1\r\n\r\n"));
+  std::string text;
+  EXPECT_TRUE(silent.read_to_end(text));
+  EXPECT_EQ(text, "");
+  EXPECT_TRUE(served.read_to_end(text));
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
+}
+
+TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
+  // A response within max_unsent_bytes, larger than what sockets buffer.
+  const auto server =
+      start({.send_timeout_s = kLimitS}, [](const std::shared_ptr<Exchange>& exchange) {
+        exchange->send({.body = std::string(64 << 20, 'x')});
+      });
+  Client client(server->address());
+  ASSERT_TRUE(client.send("GET / HTTP/1.1\r\n\r\n"));
+  ASSERT_TRUE(client.wait_for_answer());
+  sleep_s(4 * kLimitS);
+  std::string text;
+  EXPECT_TRUE(client.read_to_end(text));
+  EXPECT_LT(text.size(), size_t{64} << 20);
 }
 
 TEST(HttpServer, MoreConnectionsThanAllowedAreClosed) {
