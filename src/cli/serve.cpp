@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <string_view>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -30,7 +31,11 @@ sem_t g_stop_signals;  // that came while it serves
 
 // Before that the process ends at once, as a shell reports it: loading takes minutes.
 void on_stop_signal(int signal) {
-  if (!g_is_serving) _exit(128 + signal);
+  if (!g_is_serving) {
+    constexpr std::string_view kMessage = "octavo: stopped while the model was loading\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    _exit(128 + signal);
+  }
   const int saved = errno;
   sem_post(&g_stop_signals);
   errno = saved;
