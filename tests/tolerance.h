@@ -43,5 +43,9 @@ inline constexpr double kGpuBf16Rounding = 0x1p-8;
 inline constexpr double kGpuAttention = 1.5e-2;
 // Several bfloat16 steps in a row.
 inline constexpr double kGpuComposite = 2e-2;
+// The root of the mean square where what lies between is rounded to E4M3, some the other way.
+inline constexpr double kGpuE4M3Composite = 4e-2;
+// Of E4M3 by cuBLASLt, whose sums are less exact than float32: measured, 5e-4 at most.
+inline constexpr double kGpuE4M3Product = 1e-3;
 
 }  // namespace octavo::testing

@@ -1,11 +1,13 @@
-// Times products of few tokens with the matrices of a Llama 3 8B beside cuBLASLt and beside plain
-// reading of as many bytes. Graphs of at least 20 launches that go round more than 120 MB of
-// weights and may overlap, as in a step of decoding; the median of 50 replays after 10.
+// Times products of few tokens with the matrices of a Llama 3 8B, bfloat16 and E4M3, beside
+// cuBLASLt (of E4M3 with an input that is rounded already) and beside plain reading of as many
+// bytes. Graphs of at least 20 launches that go round more than 120 MB of weights and may overlap,
+// as in a step of decoding; the median of 50 replays after 10.
 //
-//   few_tokens_bench [TOKENS ...]
+//   few_tokens_bench [bf16|fp8] [TOKENS ...]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/few_tokens.h"
@@ -34,13 +36,17 @@ constexpr Projection kProjections[] = {{"o_proj", 4096, 4096, false},
 // Weights enough that none is left in the L2 cache when its turn comes again.
 class Weights {
  public:
-  explicit Weights(const Projection& p) : bytes_(2 * p.out_features * p.in_features) {
+  Weights(const Projection& p, DType dtype)
+      : dtype_(dtype), bytes_(dtype_bytes(dtype, p.out_features * p.in_features)) {
     const int64_t count = std::max<int64_t>(2, kColdBytes / bytes_ + 1);
     for (int64_t i = 0; i < count; ++i) {
       memory_.emplace_back(static_cast<size_t>(bytes_ / 2));
+      // As codes these are any, NaN among them, which takes as long.
       fill_random_bf16(memory_.back().data(), bytes_ / 2, 1 + static_cast<uint64_t>(i));
     }
   }
+
+  DType dtype() const { return dtype_; }
 
   int64_t bytes() const { return bytes_; }
   const void* data(size_t i) const { return memory_[i % memory_.size()].data(); }
@@ -56,16 +62,24 @@ class Weights {
   }
 
  private:
+  DType dtype_;
   int64_t bytes_;
   std::vector<DeviceArray<uint16_t>> memory_;
 };
 
-ops::Weight make_weight(const void* data, int64_t rows, int64_t cols) {
+// `scales`: of E4M3, by row.
+ops::Weight make_weight(const void* data, DType dtype, int64_t rows, int64_t cols,
+                        const float* scales) {
   ops::Weight w;
-  w.dtype = DType::kBF16;
+  w.dtype = dtype;
   w.rows = rows;
   w.cols = cols;
   w.data = static_cast<const std::byte*>(data);
+  if (dtype == DType::kF8E4M3) {
+    w.scales = scales;
+    w.scale_block = cols;
+    w.input = {.rounding = ops::InputRounding::kDynamicE4M3, .group = cols, .by_kernel = true};
+  }
   return w;
 }
 
@@ -74,15 +88,18 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   DeviceArray<uint16_t> x(static_cast<size_t>(num_tokens * p.in_features));
   fill_random_bf16(x.data(), num_tokens * p.in_features, 99);
   const DeviceArray<uint16_t> out(static_cast<size_t>(num_tokens * p.out_features));
+  const DeviceArray<float> scales(
+      std::vector<float>(static_cast<size_t>(std::max(p.out_features, num_tokens)), 0.01f));
   const int64_t rows = p.gated ? p.out_features / 2 : p.out_features;
   FewTokensArgs few;
   few.x = ops::Mat(x.data(), DType::kBF16, num_tokens, p.in_features);
   few.out[0] = ops::Mat(out.data(), DType::kBF16, num_tokens, rows);
   few.gated = p.gated;
   const auto multiply = [&](const void* data, cudaStream_t stream) {
-    const ops::Weight first = make_weight(data, rows, p.in_features);
-    const ops::Weight second =
-        make_weight(first.data + rows * p.in_features * 2, rows, p.in_features);
+    const ops::Weight first =
+        make_weight(data, weights.dtype(), rows, p.in_features, scales.data());
+    const ops::Weight second = make_weight(first.data + rows * first.row_bytes(), weights.dtype(),
+                                           rows, p.in_features, scales.data());
     few.w[0] = &first;
     few.w[1] = p.gated ? &second : nullptr;
     multiply_few_tokens(few, stream);
@@ -93,6 +110,9 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   args.num_tokens = num_tokens;
   args.out_features = p.out_features;
   args.in_features = p.in_features;
+  args.dtype = weights.dtype();
+  args.x_scale = args.w_scale = scales.data();
+  args.scale_rows = args.dtype == DType::kF8E4M3;
   const auto library = [&](const void* data, cudaStream_t stream) {
     args.w = data;
     check(matmul.run(args, stream));
@@ -105,6 +125,11 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
   if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
+    if (args.dtype == DType::kF8E4M3) {
+      if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
+      few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,
+                     p.in_features};
+    }
     const double us = weights.time(multiply);
     std::printf(", octavo %7.2f us %5.2f TB/s, %3.0f %% of reading, %4.2f x", us, bytes / us * 1e-6,
                 100 * read_us / us, library_us / us);
@@ -115,19 +140,23 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
 
 void run(int argc, char** argv) {
   std::vector<int64_t> tokens;
-  for (int i = 1; i < argc; ++i) tokens.push_back(std::max(1, std::atoi(argv[i])));
+  DType dtype = DType::kBF16;
+  int first = 1;
+  if (argc > 1 && std::string_view(argv[1]) == "fp8") dtype = DType::kF8E4M3;
+  if (argc > 1 && std::atoi(argv[1]) == 0) ++first;
+  for (int i = first; i < argc; ++i) tokens.push_back(std::max(1, std::atoi(argv[i])));
   if (tokens.empty()) tokens = {1, 2, 4, 8, 16, 32, 64};
   const auto device = CudaDevice::open(0);
   check(device.status());
   const auto matmul = Matmul::create(**device, "");
   check(matmul.status());
   for (const Projection& projection : kProjections) {
-    const Weights weights(projection);
+    const Weights weights(projection, dtype);
     const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
       launch_read(data, weights.bytes() / 16384 * 16384, stream, true);
     });
-    std::printf("%-12s %6.1f MB, reading %5.2f TB/s\n", projection.name,
-                static_cast<double>(weights.bytes()) * 1e-6,
+    std::printf("%s %-12s %6.1f MB, reading %5.2f TB/s\n", dtype_traits(dtype).name.data(),
+                projection.name, static_cast<double>(weights.bytes()) * 1e-6,
                 static_cast<double>(weights.bytes()) / read_us * 1e-6);
     for (const int64_t n : tokens) bench(**matmul, projection, weights, n, read_us);
   }

@@ -8,9 +8,14 @@
 
 namespace octavo {
 
-template <typename... Args>
-std::string format(fmt::format_string<Args...> pattern, Args&&... args) {
-  return fmt::vformat(pattern, fmt::make_format_args(args...));
-}
+// An object and not a function: a call with std::string arguments would also find std::format,
+// where the standard library has it, and be ambiguous.
+struct Format {
+  template <typename... Args>
+  std::string operator()(fmt::format_string<Args...> pattern, Args&&... args) const {
+    return fmt::vformat(pattern, fmt::make_format_args(args...));
+  }
+};
+inline constexpr Format format;
 
 }  // namespace octavo

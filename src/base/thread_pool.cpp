@@ -25,6 +25,9 @@ constexpr int64_t kShare = 4;
 // At most. Only of more than 2,000 grains a thread the last part is a larger one.
 constexpr int64_t kPartsPerThread = 32;
 
+// What a ticket has room for.
+constexpr int64_t kMaxParts = 0xFFFF;
+
 void pause_cpu() {
   __builtin_ia32_pause();
 }
@@ -43,7 +46,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 
 ThreadPool::ThreadPool(int num_threads) {
   OCTAVO_CHECK(num_threads >= 1);
-  part_ends_.resize(num_threads * kPartsPerThread);
+  part_ends_.resize(std::min(num_threads * kPartsPerThread, kMaxParts));
   workers_.reserve(num_threads - 1);
   try {
     for (int thread = 1; thread < num_threads; ++thread) {

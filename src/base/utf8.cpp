@@ -95,13 +95,15 @@ std::string utf8_replace_invalid(std::string_view text) {
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char c : utf8_replace_invalid(text)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Char c = utf8_decode(text, i);
+    i += c.size_bytes;
+    // U+0080 to U+009F too: U+009B begins commands of a terminal as ESC [ does.
+    if (c.code_point < 0x20 || (c.code_point >= 0x7F && c.code_point < 0xA0)) {
       constexpr char kDigits[] = "0123456789abcdef";
-      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      out += {'\\', 'x', kDigits[c.code_point >> 4], kDigits[c.code_point & 15]};
     } else {
-      out += c;
+      utf8_append(out, c.code_point);
     }
   }
   return out;

@@ -15,9 +15,9 @@ int64_t padded(int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-template <typename T>
-int64_t bytes_of(const std::vector<T>& values) {
-  return static_cast<int64_t>(values.size() * sizeof(T));
+template <typename Values>
+int64_t bytes_of(const Values& values) {
+  return static_cast<int64_t>(values.size() * sizeof(values[0]));
 }
 
 // The scheduler puts sequences that decode first.
@@ -98,8 +98,7 @@ void BatchBuilder::forget_unused_variants() {
   });
 }
 
-Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> slices,
-                                                int64_t block_size) {
+void BatchBuilder::add_slices(std::span<const ScheduledSlice> slices, int64_t block_size) {
   for (auto* array : {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_,
                       &logit_rows_, &hidden_rows_}) {
     array->clear();
@@ -127,9 +126,14 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
     for (const ScheduledSlice& slice : slices) add_rope_variant(slice);
     forget_unused_variants();
   }
+}
 
+Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> slices,
+                                                int64_t block_size,
+                                                std::span<const ops::RowDraw> draws) {
+  add_slices(slices, block_size);
   int64_t total_bytes = padded(bytes_of(slot_mapping_)) + padded(bytes_of(rope_inv_freq_)) +
-                        padded(bytes_of(rope_variants_));
+                        padded(bytes_of(rope_variants_)) + padded(bytes_of(draws));
   for (const auto* array : {&token_ids_, &positions_, &cu_seqlens_q_, &seq_lens_, &block_table_,
                             &logit_rows_, &hidden_rows_}) {
     total_bytes += padded(bytes_of(*array));
@@ -138,11 +142,11 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
   std::byte* const staging =
       device_.host_accessible() ? memory_.as<std::byte>() : staging_.as<std::byte>();
   int64_t used_bytes = 0;
-  const auto upload = [&]<typename T>(const std::vector<T>& values) {
+  const auto upload = [&](const auto& values) {
     const int64_t begin = used_bytes;
-    if (!values.empty()) std::memcpy(staging + begin, values.data(), values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(staging + begin, values.data(), bytes_of(values));
     used_bytes += padded(bytes_of(values));
-    return reinterpret_cast<const T*>(memory_.as<std::byte>() + begin);
+    return reinterpret_cast<decltype(values.data())>(memory_.as<std::byte>() + begin);
   };
   model::ForwardBatch batch;
   batch.token_ids = upload(token_ids_);
@@ -163,6 +167,7 @@ Result<model::ForwardBatch> BatchBuilder::build(std::span<const ScheduledSlice> 
     batch.rope_inv_freq = upload(rope_inv_freq_);
     batch.rope_variants = upload(rope_variants_);
   }
+  draws_ = upload(draws);
   if (!device_.host_accessible()) {
     device_.copy_pinned_to_device(memory_.data.get(), staging, used_bytes);
   }

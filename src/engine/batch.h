@@ -22,9 +22,14 @@ class BatchBuilder {
 
   // The result's pointers stay valid until the next build. Device memory is taken anew only when a
   // batch is larger than all before it.
-  Result<model::ForwardBatch> build(std::span<const ScheduledSlice> slices, int64_t block_size);
+  Result<model::ForwardBatch> build(std::span<const ScheduledSlice> slices, int64_t block_size,
+                                    std::span<const ops::RowDraw> draws = {});
+
+  // The last build's `draws` in device memory.
+  const ops::RowDraw* draws() const { return draws_; }
 
  private:
+  void add_slices(std::span<const ScheduledSlice> slices, int64_t block_size);
   void add_slice(const ScheduledSlice& slice);
   void add_blocks(const ScheduledSlice& slice, int64_t group, int64_t block_size);
   void add_rope_variant(const ScheduledSlice& slice);
@@ -43,6 +48,7 @@ class BatchBuilder {
   std::vector<int64_t> variants_;                      // of this batch, in the order of its table
   std::vector<float> rope_inv_freq_;
   std::vector<int32_t> rope_variants_;
+  const ops::RowDraw* draws_ = nullptr;
   Buffer memory_;
   Buffer staging_;  // host memory from which one copy fills memory_; empty where the host can
 };

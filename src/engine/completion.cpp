@@ -47,6 +47,17 @@ Status Completion::choose_token(std::span<const float> logits, SamplerScratch& s
   return {};
 }
 
+// Answers that will begin from the same row draw from it on the host.
+ops::RowDraw Completion::next_draw() const {
+  if (num_forks > 0) return {};
+  return draw_by_rules(request_.request.sampling, processor_, sampler_);
+}
+
+void Completion::take_token(TokenId id) {
+  chosen_ = id;
+  sampler_.move_on();
+}
+
 void Completion::append_token() {
   const TokenId id = chosen_;
   processor_.push(id);

@@ -32,6 +32,10 @@ class Completion : public Sequence {
   // same time.
   Status choose_token(std::span<const float> logits, SamplerScratch& scratch);
 
+  // How a device may choose it instead, from this sequence's own row of logits; then take_token().
+  ops::RowDraw next_draw() const;
+  void take_token(TokenId id);
+
   // Takes the token that was chosen, and ends the answer where it, a stop string or a limit says
   // so.
   void append_token();

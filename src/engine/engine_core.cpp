@@ -121,6 +121,7 @@ void EngineCore::end(RequestId id, Status why) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
   ActiveRequest& request = *found->second;
+  if (request.finished()) why = {};  // it only was not delivered yet
   for (const auto& completion : request.completions) {
     if (!completion->finished()) completion->abort();
   }
@@ -172,12 +173,14 @@ bool EngineCore::step() {
 }
 
 bool EngineCore::run_step() {
-  const Plan plan = scheduler_.schedule();
+  Plan plan = scheduler_.schedule();
   if (plan.slices.empty()) {
+    if (deliver()) return true;
     // Never so by design; a request that waits for ever would be worse than one that fails.
     if (has_requests()) end_all(internal_error("the scheduler found nothing to run"));
     return false;
   }
+  add_draws(plan);
   note_start(plan);
   const double begin = clock_();
   const Result<StepOutput> output = execute(plan);
@@ -190,7 +193,8 @@ bool EngineCore::run_step() {
   num_failed_steps_ = 0;
   scheduler_.complete(plan);
   take_results(plan, *output);
-  deliver();
+  end_failed();
+  if (!executor_.is_async()) deliver();
   return true;
 }
 
@@ -198,12 +202,24 @@ bool EngineCore::run_step() {
 Result<StepOutput> EngineCore::execute(const Plan& plan) {
   try {
     OCTAVO_TRY(executor_.execute_async(plan));
+    if (executor_.is_async()) deliver();  // of the step before
     const StepOutput output = OCTAVO_TRY(executor_.wait());
     OCTAVO_CHECK(output.logits.rows == plan.num_logit_rows);
     OCTAVO_CHECK(output.hidden.rows == plan.num_hidden_rows);
     return output;
   } catch (const std::exception& error) {
     return internal_error(error.what());
+  }
+}
+
+// A slice's last row, where it comes after all of its sequence's tokens, is one to draw from.
+void EngineCore::add_draws(Plan& plan) {
+  for (const ScheduledSlice& slice : plan.slices) {
+    plan.draws.resize(plan.draws.size() + static_cast<size_t>(slice.num_logit_rows));
+    if (slice.num_logit_rows == 0 || slice.num_tokens < slice.sequence->num_pending_tokens()) {
+      continue;
+    }
+    plan.draws.back() = completion_of(slice).next_draw();
   }
 }
 
@@ -234,8 +250,7 @@ void EngineCore::take_results(const Plan& plan, const StepOutput& output) {
   for (const ScheduledSlice& slice : plan.slices) {
     Completion& completion = completion_of(slice);
     if (slice.num_logit_rows > 0) {
-      const ops::Mat rows = output.logits.row_range(logit_row, slice.num_logit_rows);
-      take_rows(completion, rows, completion.num_computed_tokens - 1);
+      take_rows(completion, output, logit_row, slice.num_logit_rows);
     } else if (slice.num_hidden_rows > 0) {
       const Status status =
           pool(completion, output.hidden.row_range(hidden_row, slice.num_hidden_rows));
@@ -261,12 +276,19 @@ void EngineCore::note_news(ActiveRequest& request) {
   if (!std::exchange(request.has_news, true)) news_.push_back(request.id);
 }
 
-// The last of `rows` belongs to `last_position` of the sequence.
-void EngineCore::take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position) {
+// Rows [begin, begin + count), of the last tokens that the sequence computed.
+void EngineCore::take_rows(Completion& completion, const StepOutput& output, int64_t begin,
+                           int64_t count) {
   ActiveRequest& request = completion.request();
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    const int64_t position = last_position + 1 - rows.rows + i;
-    const std::span<const float> logits(rows.row<float>(i), static_cast<size_t>(rows.cols));
+  for (int64_t row = begin; row < begin + count; ++row) {
+    if (const TokenId id = output.token(row); id >= 0) {
+      completion.take_token(id);
+      draws_.push_back({&completion, {}, {}});
+      continue;
+    }
+    const int64_t position = completion.num_computed_tokens + row - begin - count;
+    const std::span<const float> logits(output.logits.row<float>(row),
+                                        static_cast<size_t>(output.logits.cols));
     if (position + 1 < completion.num_tokens()) {
       request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[position + 1],
                                                        *request.request.sampling.prompt_logprobs));
@@ -293,10 +315,14 @@ void EngineCore::draw_tokens() {
   ThreadPool* pool = executor_.pool();
   const auto count = static_cast<int64_t>(draws_.size());
   scratch_.resize(pool == nullptr ? 1 : pool->num_threads());
-  auto choose = [this](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) draws_[i].choose(scratch_[thread]);
+  const auto is_open = [](const Draw& draw) { return !draw.logits.empty(); };
+  const auto num_open = std::count_if(draws_.begin(), draws_.end(), is_open);
+  auto choose = [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (is_open(draws_[i])) draws_[i].choose(scratch_[thread]);
+    }
   };
-  if (pool == nullptr || count < 2) {
+  if (pool == nullptr || num_open < 2) {
     choose(0, count, 0);
   } else {
     pool->parallel_for(count, 1, choose);
@@ -318,11 +344,17 @@ void EngineCore::draw_tokens() {
   }
 }
 
-void EngineCore::deliver() {
+// Before the next step, which must not compute them.
+void EngineCore::end_failed() {
   for (const auto& [id, status] : std::exchange(failed_, {})) end(id, status);
+}
+
+bool EngineCore::deliver() {
+  bool any = false;
   for (const RequestId id : std::exchange(news_, {})) {
     const auto found = requests_.find(id);
-    if (found == requests_.end()) continue;  // another of its answers failed
+    if (found == requests_.end()) continue;  // it ended otherwise
+    any = true;
     ActiveRequest& request = *found->second;
     request.has_news = false;
     if (request.finished()) {
@@ -331,6 +363,7 @@ void EngineCore::deliver() {
       emit(request, false, {});
     }
   }
+  return any;
 }
 
 void EngineCore::emit(ActiveRequest& request, bool last, Status status) {

@@ -48,9 +48,14 @@ class EngineCore {
   void end_expired();
   void end_cancelled();  // those whose Request::cancel says so
 
-  // Schedules, computes and delivers one step. False where there was nothing to do. A failure to
-  // compute ends the requests of the step, not the engine.
+  // Schedules and computes one step and delivers what it brought: at once, or, of an executor that
+  // is asynchronous, while the next step is computed. False where there was nothing to do. A
+  // failure to compute ends the requests of the step, not the engine.
   bool step();
+
+  // Delivers what the last step brought, where no step comes next. False where there was nothing.
+  bool deliver();
+  bool has_news() const { return !news_.empty(); }
 
   // After this many steps in a row that failed it makes no sense to go on.
   bool broken() const { return num_failed_steps_ >= 3; }
@@ -66,7 +71,7 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  // A token to be chosen.
+  // A token to be chosen; without logits it is already.
   struct Draw {
     Completion* completion;
     std::span<const float> logits;
@@ -76,15 +81,16 @@ class EngineCore {
 
   bool run_step();
   Result<StepOutput> execute(const Plan& plan);
+  static void add_draws(Plan& plan);
   void note_start(const Plan& plan);
   void fail_step(const Plan& plan, const Status& status);
   void take_results(const Plan& plan, const StepOutput& output);
   Status pool(Completion& completion, const ops::Mat& rows);
   void note_news(ActiveRequest& request);
-  void take_rows(Completion& completion, const ops::Mat& rows, int64_t last_position);
+  void take_rows(Completion& completion, const StepOutput& output, int64_t begin, int64_t count);
   void begin_draws(Completion& leader, std::span<const float> logits);
   void draw_tokens();
-  void deliver();
+  void end_failed();
   void emit(ActiveRequest& request, bool last, Status status);
   void remove(ActiveRequest& request);
 
@@ -97,7 +103,7 @@ class EngineCore {
   std::map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
   int64_t num_prompt_tokens_ = 0;  // of all of these
   std::set<std::pair<double, RequestId>> deadlines_;
-  std::vector<RequestId> news_;  // requests with something to deliver after this step
+  std::vector<RequestId> news_;                       // requests with something to deliver
   std::vector<std::pair<RequestId, Status>> failed_;  // in this step
   std::vector<Draw> draws_;                           // of this step
   std::vector<SamplerScratch> scratch_;               // for each thread

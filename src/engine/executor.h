@@ -1,6 +1,8 @@
 // Executor: computes the steps that the scheduler plans, one at a time.
 #pragma once
 
+#include <span>
+
 #include "base/thread_pool.h"
 #include "engine/scheduler.h"
 #include "octavo/status.h"
@@ -10,8 +12,11 @@ namespace octavo::engine {
 
 // In the order of the plan's slices, in host memory until the next step.
 struct StepOutput {
-  ops::Mat logits;  // [num_logit_rows, vocab_size]
-  ops::Mat hidden;  // [num_hidden_rows, hidden_size]: after the model's last norm
+  ops::Mat logits;                  // [num_logit_rows, vocab_size]: of rows that have no token
+  ops::Mat hidden;                  // [num_hidden_rows, hidden_size]: after the model's last norm
+  std::span<const TokenId> tokens;  // [num_logit_rows], drawn as Plan::draws says; or -1. Or empty
+
+  TokenId token(int64_t row) const { return tokens.empty() ? -1 : tokens[row]; }
 };
 
 class Executor {
@@ -23,6 +28,9 @@ class Executor {
 
   // Waits for the step's end and moves the num_computed_tokens of its sequences on.
   virtual Result<StepOutput> wait() = 0;
+
+  // Whether a step is computed between the two calls, while the caller does something else.
+  virtual bool is_async() const { return false; }
 
   // Threads that have nothing to do between wait() and the next step; null: there are none.
   virtual ThreadPool* pool() { return nullptr; }

@@ -86,7 +86,8 @@ void Generator::drop_sequence() {
   sequence_ = {};
 }
 
-Result<ops::Mat> Generator::compute_pending(LogitsPositions positions, const ChunkFn& on_chunk) {
+Result<StepOutput> Generator::compute_pending(LogitsPositions positions, const ChunkFn& on_chunk,
+                                              const ops::RowDraw& draw) {
   if (!blocks_->grow(sequence_.block_table, sequence_.num_tokens())) {
     return resource_exhausted(
         format("the KV cache has no room for {} tokens", sequence_.num_tokens()));
@@ -100,10 +101,10 @@ Result<ops::Mat> Generator::compute_pending(LogitsPositions positions, const Chu
         std::min(pending, all ? limits.max_logit_rows : limits.max_num_batched_tokens);
     const bool last = chunk == pending;
     const ScheduledSlice slice{&sequence_, chunk, all ? chunk : last ? 1 : 0};
-    const StepOutput output = OCTAVO_TRY(runner_.forward({&slice, 1}));
-    const ops::Mat& logits = output.logits;
-    OCTAVO_TRY(on_chunk(begin, logits));
-    if (last) return logits;
+    const std::span<const ops::RowDraw> draws(&draw, last && !all ? 1 : 0);
+    const StepOutput output = OCTAVO_TRY(runner_.forward({&slice, 1}, draws));
+    OCTAVO_TRY(on_chunk(begin, output.logits));
+    if (last) return output;
   }
 }
 
@@ -120,11 +121,16 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
     return more && !hand_over(request, sink, "") ? cancelled("the caller refused more") : Status();
   };
   if (request.cancel.stop_requested()) return cancelled("the request was cancelled");
-  const ops::Mat logits = OCTAVO_TRY(
-      compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk));
-  const std::span<const float> row = row_of(logits, logits.rows - 1);
-  const TokenId id =
-      OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, scratch_));
+  const StepOutput output =
+      OCTAVO_TRY(compute_pending(prompt ? LogitsPositions::kAll : LogitsPositions::kLast, on_chunk,
+                                 draw_by_rules(request.sampling, processor, sampler)));
+  const std::span<const float> row = row_of(output.logits, output.logits.rows - 1);
+  TokenId id = output.token(output.logits.rows - 1);
+  if (id >= 0) {
+    sampler.move_on();
+  } else {
+    id = OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, scratch_));
+  }
   if (request.sampling.logprobs) {
     result.logprobs.push_back(token_logprobs(row, id, *request.sampling.logprobs));
   }
@@ -228,15 +234,22 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
                                                     int64_t output_len) {
   const double start = now_seconds();
   std::vector<ScheduledSlice> slices;
-  // Prompts share a step as long as they fit, as a server's would.
-  const auto append_next = [&](const ops::Mat& logits) -> Status {
+  const auto run_step = [&]() -> Status {
+    const auto num_rows = std::count_if(slices.begin(), slices.end(),
+                                        [](const auto& slice) { return slice.num_logit_rows > 0; });
+    const std::vector<ops::RowDraw> draws(num_rows, {.kind = ops::DrawKind::kGreedy});
+    const StepOutput output = OCTAVO_TRY(runner_.forward(slices, draws));
     int64_t row = 0;
     for (const ScheduledSlice& slice : slices) {
       if (slice.num_logit_rows == 0) continue;
-      slice.sequence->token_ids.push_back(OCTAVO_TRY(argmax(row_of(logits, row++))));
+      TokenId id = output.token(row);
+      if (id < 0) id = OCTAVO_TRY(argmax(row_of(output.logits, row)));
+      slice.sequence->token_ids.push_back(id);
+      ++row;
     }
     return {};
   };
+  // Prompts share a step as long as they fit, as a server's would.
   for (size_t next = 0; next < sequences.size();) {
     slices.clear();
     int64_t budget = runner_.limits().max_num_batched_tokens;
@@ -248,14 +261,14 @@ Result<Model::LatencyRun> Generator::time_sequences(std::vector<Sequence>& seque
       slices.push_back({&sequences[next], chunk, last ? 1 : 0});
       if (last) ++next;
     }
-    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices)).logits));
+    OCTAVO_TRY(run_step());
   }
   Model::LatencyRun run;
   run.prefill_s = now_seconds() - start;
   for (int64_t step = 1; step < output_len; ++step) {
     slices.clear();
     for (Sequence& sequence : sequences) slices.push_back({&sequence, 1, 1});
-    OCTAVO_TRY(append_next(OCTAVO_TRY(runner_.forward(slices)).logits));
+    OCTAVO_TRY(run_step());
   }
   run.decode_s = now_seconds() - start - run.prefill_s;
   return run;

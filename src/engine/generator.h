@@ -44,8 +44,9 @@ class Generator {
   using ChunkFn = std::function<Status(int64_t begin, const ops::Mat& logits)>;
 
   // Computes all pending tokens of sequence_ in chunks, with the logits of all of them or of the
-  // last one. Returns the last chunk's.
-  Result<ops::Mat> compute_pending(LogitsPositions positions, const ChunkFn& on_chunk);
+  // last one, from which `draw` may draw a token. Returns the last chunk's.
+  Result<StepOutput> compute_pending(LogitsPositions positions, const ChunkFn& on_chunk,
+                                     const ops::RowDraw& draw = {});
 
   // The token after sequence_, by the request's rules; adds its logprobs, and the prompt's where
   // they are asked for. Cancelled, or refused by `sink` between chunks, it is kCancelled.

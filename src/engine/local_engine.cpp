@@ -204,7 +204,7 @@ Result<std::vector<PageTableRow>> LocalEngine::page_table(RequestId id, int32_t 
 // Waits until there is something to do. Returns whether to go on after that.
 bool LocalEngine::take_inbox(Inbox& inbox, bool& paused) {
   std::unique_lock lock(mutex_);
-  while (inbox_.empty() && !stopping_ && (paused_ || !core_.has_requests())) {
+  while (inbox_.empty() && !stopping_ && !core_.has_news() && (paused_ || !core_.has_requests())) {
     const auto deadline = core_.next_deadline();
     if (!deadline) {
       wake_.wait(lock);
@@ -261,9 +261,14 @@ void LocalEngine::run() {
     for (auto& request : inbox.requests) core_.add(std::move(request));
     for (const Command& command : inbox.commands) command(core_);
     core_.end_expired();
-    if (go_on && !paused && core_.has_requests()) step();
+    if (go_on && !paused && core_.has_requests()) {
+      step();
+    } else {
+      core_.deliver();
+    }
     publish();
   }
+  core_.deliver();
   core_.end_all(why_ended());
   Inbox rest;
   {

@@ -120,4 +120,9 @@ Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const T
   return sampler.sample(scratch.logits, scratch);
 }
 
+ops::RowDraw draw_by_rules(const SamplingParams& params, const LogitsProcessor& processor,
+                           const Sampler& sampler) {
+  return processor.active() || params.logprobs ? ops::RowDraw() : sampler.next_draw();
+}
+
 }  // namespace octavo::engine

@@ -48,4 +48,9 @@ Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const T
                                 const LogitsProcessor& processor, Sampler& sampler,
                                 SamplerScratch& scratch);
 
+// How a device may draw that token in its place; kNone where it cannot know the rules, or where the
+// row is needed for logprobs besides.
+ops::RowDraw draw_by_rules(const SamplingParams& params, const LogitsProcessor& processor,
+                           const Sampler& sampler);
+
 }  // namespace octavo::engine

@@ -9,7 +9,7 @@ namespace octavo::engine {
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId token, int32_t num_top) {
   SoftmaxRow row;
   row.read(logits);
-  const double log_sum = row.max() + std::log(row.compute_weights(SoftmaxRow::kLeastScaled));
+  const double log_sum = row.max() + std::log(row.compute_weights(ops::kLeastScaled));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
   const float own = logits[token];
   int32_t num_before = 0;

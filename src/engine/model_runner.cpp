@@ -125,6 +125,8 @@ Status ModelRunner::load_model(const formats::Checkpoint& checkpoint, const Load
   const int64_t hidden_values = limits_.max_num_batched_tokens * config.hidden_size;
   hidden_ = OCTAVO_TRY(
       device.allocate(hidden_values * static_cast<int64_t>(sizeof(float)), "hidden states"));
+  const int64_t token_bytes = limits_.max_logit_rows * static_cast<int64_t>(sizeof(TokenId));
+  tokens_ = OCTAVO_TRY(device.allocate(token_bytes, "tokens"));
   OCTAVO_TRY(choose_kv_cache(options, checkpoint.path()));
   batch_builder_ =
       std::make_unique<BatchBuilder>(device, model_->config(), kv_groups_.num_groups());
@@ -174,32 +176,89 @@ Status ModelRunner::resize_kv_cache(int64_t num_blocks) {
   });
 }
 
-Result<StepOutput> ModelRunner::forward(std::span<const ScheduledSlice> slices) {
-  StepOutput output;
-  OCTAVO_TRY(backend_.device->run([&]() -> Status {
-    output = OCTAVO_TRY(compute(slices));
-    return {};
-  }));
-  for (const ScheduledSlice& slice : slices) {
-    slice.sequence->num_computed_tokens += slice.num_tokens;
-  }
-  return output;
+Result<StepOutput> ModelRunner::forward(std::span<const ScheduledSlice> slices,
+                                        std::span<const ops::RowDraw> draws) {
+  OCTAVO_TRY(backend_.device->run([&] { return begin(slices, draws); }));
+  return wait();
 }
 
-Result<StepOutput> ModelRunner::compute(std::span<const ScheduledSlice> slices) {
-  const model::ForwardBatch batch = OCTAVO_TRY(batch_builder_->build(slices, limits_.block_size));
+Status ModelRunner::begin(std::span<const ScheduledSlice> slices,
+                          std::span<const ops::RowDraw> draws) {
+  const auto is_draw = [](const ops::RowDraw& draw) { return draw.kind != ops::DrawKind::kNone; };
+  if (backend_.ops.draw_tokens == nullptr || std::none_of(draws.begin(), draws.end(), is_draw)) {
+    draws = {};
+  }
+  const model::ForwardBatch batch =
+      OCTAVO_TRY(batch_builder_->build(slices, limits_.block_size, draws));
   OCTAVO_CHECK(batch.seqs.num_tokens <= limits_.max_num_batched_tokens);
   OCTAVO_CHECK(batch.num_logit_rows <= limits_.max_logit_rows);
+  OCTAVO_CHECK(draws.empty() || static_cast<int64_t>(draws.size()) == batch.num_logit_rows);
   const model::ModelConfig& config = model_->config();
-  StepOutput output;
+  step_ = {slices, draws, {}};
+  StepOutput& output = step_.output;
   output.logits =
       ops::Mat(logits_.data.get(), DType::kF32, batch.num_logit_rows, config.vocab_size);
   output.hidden =
       ops::Mat(hidden_.data.get(), DType::kF32, batch.num_hidden_rows, config.hidden_size);
   OCTAVO_TRY(run_model(batch, output));
-  OCTAVO_TRY(fetch(output.logits, host_logits_));
-  OCTAVO_TRY(fetch(output.hidden, host_hidden_));
+  if (!draws.empty()) {
+    ops::ExecContext ctx{pool_.get(), workspace_.as<std::byte>(), workspace_.size_bytes,
+                         backend_.device};
+    backend_.ops.draw_tokens(ctx, {tokens_.as<TokenId>(), output.logits, batch_builder_->draws()});
+    output.tokens = {tokens_.as<TokenId>(), draws.size()};
+  }
+  return {};
+}
+
+// Makes the step's output lie in host memory; then all that was begun on the device has ended.
+Result<StepOutput> ModelRunner::end() {
+  StepOutput& output = step_.output;
+  Device& device = *backend_.device;
+  if (!device.host_accessible()) {
+    ops::Mat& hidden = output.hidden;
+    const int64_t hidden_bytes = dtype_bytes(hidden.dtype, hidden.rows * hidden.cols);
+    OCTAVO_TRY(reserve_host(host_hidden_, hidden_bytes));
+    device.copy_to_pinned(host_hidden_.data.get(), hidden.data, hidden_bytes);
+    hidden.data = host_hidden_.data.get();
+    const auto token_bytes = static_cast<int64_t>(output.tokens.size_bytes());
+    OCTAVO_TRY(reserve_host(host_tokens_, token_bytes));
+    device.copy_to_host(host_tokens_.data.get(), output.tokens.data(), token_bytes);
+    if (!output.tokens.empty()) {
+      output.tokens = {host_tokens_.as<TokenId>(), output.tokens.size()};
+    }
+    OCTAVO_TRY(fetch_logits());
+    device.synchronize();
+  }
+  for (const ScheduledSlice& slice : step_.slices) {
+    slice.sequence->num_computed_tokens += slice.num_tokens;
+  }
   return output;
+}
+
+// The rows that have no token, neighbours in one copy.
+Status ModelRunner::fetch_logits() {
+  StepOutput& output = step_.output;
+  ops::Mat& logits = output.logits;
+  const int64_t row_bytes = dtype_bytes(logits.dtype, logits.cols);
+  const std::byte* const from = static_cast<const std::byte*>(logits.data);
+  for (int64_t begin = 0; begin < logits.rows;) {
+    int64_t end = begin;
+    while (end < logits.rows && output.token(end) < 0) ++end;
+    if (end > begin) {
+      OCTAVO_TRY(reserve_host(host_logits_, logits.rows * row_bytes));
+      backend_.device->copy_to_pinned(host_logits_.data.get() + begin * row_bytes,
+                                      from + begin * row_bytes, (end - begin) * row_bytes);
+    }
+    begin = end + 1;
+  }
+  logits.data = host_logits_.data.get();
+  return {};
+}
+
+Status ModelRunner::reserve_host(Buffer& buffer, int64_t size_bytes) {
+  if (buffer.size_bytes >= size_bytes) return {};
+  buffer = OCTAVO_TRY(backend_.device->allocate_pinned(size_bytes, "a step's output"));
+  return {};
 }
 
 Status ModelRunner::run_model(const model::ForwardBatch& batch, const StepOutput& output) {
@@ -221,34 +280,22 @@ Status ModelRunner::run_model(const model::ForwardBatch& batch, const StepOutput
       work);
 }
 
-// Makes `values` lie in host memory; then all that was begun on the device has ended.
-Status ModelRunner::fetch(ops::Mat& values, Buffer& host) {
-  Device& device = *backend_.device;
-  if (device.host_accessible()) return {};
-  const int64_t bytes = dtype_bytes(values.dtype, values.rows * values.cols);
-  if (bytes == 0) {
-    device.synchronize();
-    return {};
-  }
-  if (host.size_bytes < bytes) host = OCTAVO_TRY(device.allocate_pinned(bytes, "logits"));
-  device.copy_to_host(host.data.get(), values.data, bytes);
-  values.data = host.data.get();
-  return {};
-}
-
 Status ModelRunner::execute_async(const Plan& plan) {
-  OCTAVO_TRY(backend_.device->run([&]() -> Status {
+  return backend_.device->run([&]() -> Status {
     for (const BlockCopy& copy : plan.copies) {
       kv_->copy_block(*backend_.device, copy.destination, copy.source);
     }
-    return {};
-  }));
-  step_output_ = OCTAVO_TRY(forward(plan.slices));
-  return {};
+    return begin(plan.slices, plan.draws);
+  });
 }
 
 Result<StepOutput> ModelRunner::wait() {
-  return step_output_;
+  StepOutput output;
+  OCTAVO_TRY(backend_.device->run([&]() -> Status {
+    output = OCTAVO_TRY(end());
+    return {};
+  }));
+  return output;
 }
 
 }  // namespace octavo::engine

@@ -52,22 +52,25 @@ class ModelRunner final : public Executor {
   // Of all memory but weights and KV cache; taken as it is touched.
   int64_t workspace_bytes() const {
     return model_->totals().scratch_bytes + workspace_.size_bytes + logits_.size_bytes +
-           hidden_.size_bytes;
+           hidden_.size_bytes + tokens_.size_bytes;
   }
   int64_t max_model_len() const { return max_model_len_; }
   const model::KvGroups& kv_groups() const { return kv_groups_; }
 
-  // Computes the slices and moves their num_computed_tokens on, within limits().
-  Result<StepOutput> forward(std::span<const ScheduledSlice> slices);
+  // Computes the slices and moves their num_computed_tokens on, within limits(). `draws` as in
+  // Plan.
+  Result<StepOutput> forward(std::span<const ScheduledSlice> slices,
+                             std::span<const ops::RowDraw> draws = {});
 
   // Which rotary frequencies a sequence of up to `max_tokens` tokens has, for Sequence.
   int64_t rope_variant(int64_t max_tokens) const {
     return model::rope_variant(model_->config().rope, std::min(max_tokens, max_model_len_));
   }
 
-  // A step is computed where it is begun.
+  // On a host device a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
+  bool is_async() const override { return !backend_.device->host_accessible(); }
   ThreadPool* pool() override { return pool_.get(); }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
@@ -80,9 +83,17 @@ class ModelRunner final : public Executor {
               model::LoadMode mode);
   Status load_model(const formats::Checkpoint& checkpoint, const LoadOptions& options,
                     model::LoadMode mode);
-  Result<StepOutput> compute(std::span<const ScheduledSlice> slices);
+  // What is begun and not yet waited for.
+  struct Step {
+    std::span<const ScheduledSlice> slices;
+    std::span<const ops::RowDraw> draws;  // empty where no token is drawn on the device
+    StepOutput output;                    // in device memory
+  };
+  Status begin(std::span<const ScheduledSlice> slices, std::span<const ops::RowDraw> draws);
+  Result<StepOutput> end();
   Status run_model(const model::ForwardBatch& batch, const StepOutput& output);
-  Status fetch(ops::Mat& values, Buffer& host);
+  Status fetch_logits();
+  Status reserve_host(Buffer& buffer, int64_t size_bytes);
   Status choose_kv_cache(const LoadOptions& options, const std::string& path);
 
   RunnerLimits limits_;
@@ -99,9 +110,10 @@ class ModelRunner final : public Executor {
   Buffer workspace_;
   Buffer logits_;  // [max_logit_rows, vocab_size]
   Buffer hidden_;  // [max_num_batched_tokens, hidden_size]
+  Buffer tokens_;  // [max_logit_rows] of int32_t
   // Unused where the host reads the device's memory.
-  Buffer host_logits_, host_hidden_;
-  StepOutput step_output_;  // of the step that wait() is for
+  Buffer host_logits_, host_hidden_, host_tokens_;
+  Step step_;
 };
 
 }  // namespace octavo::engine

@@ -40,21 +40,14 @@ Status check(const SoftmaxRow& row) {
 // What a draw is from: tokens of the row's last sum, and candidates.
 class Choice {
  public:
-  Choice(const SamplingParams& params, SamplerScratch& scratch)
-      : row_(scratch.row), candidates_(scratch.candidates) {
-    // With min_p, a token stays where p >= min_p * p_max, that is where its scaled logit is at
-    // least ln(min_p). A double's logarithm, rounded, is the same whoever wrote the library.
-    least_ = SoftmaxRow::kLeastScaled;
-    if (params.min_p > 0) {
-      const double log_min_p = std::log(static_cast<double>(params.min_p));
-      least_ = std::max(least_, static_cast<float>(log_min_p));
-    }
+  Choice(const ops::RowDraw& draw, SamplerScratch& scratch)
+      : row_(scratch.row), candidates_(scratch.candidates), least_(draw.least) {
     candidates_.clear();
-    if (params.top_k > 0 && static_cast<size_t>(params.top_k) < row_.size()) {
-      keep_top_k(static_cast<size_t>(params.top_k), params.top_p);
+    if (draw.top_k > 0 && static_cast<size_t>(draw.top_k) < row_.size()) {
+      keep_top_k(static_cast<size_t>(draw.top_k), draw.top_p);
     } else {
       row_sum_ = row_.compute_weights(least_);
-      if (params.top_p < 1) keep_top_p(row_sum_ * static_cast<double>(params.top_p));
+      if (draw.top_p < 1) keep_top_p(row_sum_ * static_cast<double>(draw.top_p));
     }
   }
 
@@ -133,15 +126,34 @@ Result<TokenId> argmax(std::span<const float> logits) {
   return row.argmax();
 }
 
-Sampler::Sampler(const SamplingParams& params)
-    : params_(params), rng_(params.seed ? *params.seed : random_seed()) {}
+Sampler::Sampler(const SamplingParams& params) : rng_(params.seed ? *params.seed : random_seed()) {
+  const bool greedy = params.temperature < kLeastTemperature;
+  draw_.kind = greedy ? ops::DrawKind::kGreedy : ops::DrawKind::kRandom;
+  if (greedy) return;
+  draw_.scale = 1.0f / params.temperature;
+  draw_.top_k = params.top_k;
+  draw_.top_p = params.top_p;
+  // With min_p, a token stays where p >= min_p * p_max, that is where its scaled logit is at
+  // least ln(min_p). A double's logarithm, rounded, is the same whoever wrote the library.
+  if (params.min_p > 0) {
+    const double log_min_p = std::log(static_cast<double>(params.min_p));
+    draw_.least = std::max(draw_.least, static_cast<float>(log_min_p));
+  }
+  move_on();
+}
+
+void Sampler::move_on() {
+  if (draw_.kind == ops::DrawKind::kRandom) draw_.share = rng_.next_double();
+}
 
 Result<TokenId> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) {
   scratch.row.read(logits);
   OCTAVO_TRY(check(scratch.row));
-  if (params_.temperature < kLeastTemperature) return scratch.row.argmax();
-  scratch.row.set_scale(1.0f / params_.temperature);
-  return Choice(params_, scratch).draw(rng_.next_double());
+  if (draw_.kind == ops::DrawKind::kGreedy) return scratch.row.argmax();
+  scratch.row.set_scale(draw_.scale);
+  const TokenId id = Choice(draw_, scratch).draw(draw_.share);
+  move_on();
+  return id;
 }
 
 }  // namespace octavo::engine

@@ -1,6 +1,6 @@
 // Sampler: from a row of logits to a token. Order of operations as in vLLM: temperature, min_p,
 // top_k, top_p, then a draw. Ties go to the lower id, so that a seed gives the same answer
-// everywhere.
+// everywhere; ops/draw_args.h has the rule in full.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "engine/softmax_row.h"
 #include "octavo/request.h"
 #include "octavo/status.h"
+#include "ops/draw_args.h"
 
 namespace octavo::engine {
 
@@ -31,8 +32,12 @@ class Sampler {
 
   Result<TokenId> sample(std::span<const float> logits, SamplerScratch& scratch);
 
+  // How sample() will draw. Who draws in its place calls move_on() then.
+  const ops::RowDraw& next_draw() const { return draw_; }
+  void move_on();
+
  private:
-  SamplingParams params_;
+  ops::RowDraw draw_;
   Rng rng_;
 };
 

@@ -13,6 +13,7 @@
 #include "engine/sequence.h"
 #include "octavo/engine.h"
 #include "octavo/status.h"
+#include "ops/draw_args.h"
 
 namespace octavo::engine {
 
@@ -33,6 +34,9 @@ struct Plan {
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
   int64_t num_hidden_rows = 0;
+  // [num_logit_rows]: tokens that may be drawn where the logits are. Or empty. Not the scheduler's
+  // business, but of who knows the requests.
+  std::vector<ops::RowDraw> draws;
 };
 
 class Scheduler {

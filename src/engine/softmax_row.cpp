@@ -1,7 +1,6 @@
 #include "engine/softmax_row.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -20,34 +19,16 @@
 namespace octavo::engine {
 namespace {
 
+using ops::draw_weight;
+using ops::kLeastScaled;
+
 // Long enough for what a block costs beside its loops to count little, short enough that most
 // blocks lie below the likeliest tokens.
-constexpr size_t kBlock = 256;
+constexpr size_t kBlock = ops::kDrawBlock;
+constexpr size_t kGroup = ops::kDrawGroup;
 
 OCTAVO_INLINE float larger(float a, float b) {
   return a > b ? a : b;
-}
-
-// exp(x) for x in [-87, 0], off by 2 units in the last place at most; for others, anything. It is
-// 2^n times the exponential of what is left, which lies in [-ln 2 / 2, ln 2 / 2]: without branches
-// and calls, for vectors.
-OCTAVO_INLINE float exp_of(float x) {
-  constexpr float kLog2E = 1.44269504f;
-  constexpr float kLn2High = 0.693359375f;  // few bits: n times it is exact
-  constexpr float kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves whole numbers
-  const float shifted = x * kLog2E + kRound;
-  const float n = shifted - kRound;
-  const float r = x - n * kLn2High - n * kLn2Low;
-  float e = 1.0f / 720;
-  e = e * r + 1.0f / 120;
-  e = e * r + 1.0f / 24;
-  e = e * r + 1.0f / 6;
-  e = e * r + 0.5f;
-  e = e * r + 1.0f;
-  e = e * r + 1.0f;
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
-  return e * std::bit_cast<float>((exponent + 127) << 23);
 }
 
 // The reduction of 2 * kHalf values by halves: an order that no vector's width changes.
@@ -88,7 +69,7 @@ OCTAVO_VECTOR_CLONES float block_weights(float* weights, const float* logits, Sc
                                          float least) {
   float values[kBlock];
   for (size_t i = 0; i < kBlock; ++i) values[i] = (logits[i] - by.max) * by.scale;
-  for (size_t i = 0; i < kBlock; ++i) weights[i] = exp_of(values[i]);
+  for (size_t i = 0; i < kBlock; ++i) weights[i] = draw_weight(values[i]);
   for (size_t i = 0; i < kBlock; ++i) weights[i] = values[i] >= least ? weights[i] : 0.0f;
   for (size_t i = 0; i < kBlock / 2; ++i) values[i] = weights[i] + weights[i + kBlock / 2];
   return reduce<kBlock / 4>(values, [](float a, float b) { return a + b; });
@@ -128,18 +109,20 @@ TokenId SoftmaxRow::argmax() const {
 
 float SoftmaxRow::weight(float logit) const {
   const float x = scaled(logit);
-  return x >= kLeastScaled ? exp_of(x) : 0;
+  return x >= kLeastScaled ? draw_weight(x) : 0;
 }
 
 template <typename Sum>
 double SoftmaxRow::sum_blocks(float least, const Sum& sum) {
   bound_ = std::max(least, kLeastScaled);
-  double total = 0;
+  groups_.assign((maxima_.size() + kGroup - 1) / kGroup, 0);
   for (size_t b = 0; b < maxima_.size(); ++b) {
     const bool any = scaled(maxima_[b]) >= bound_;
     sums_[b] = any ? sum(&weights_[b * kBlock], block(b), Scaling{max_, scale_}, bound_) : 0;
-    total += sums_[b];
+    groups_[b / kGroup] += sums_[b];
   }
+  double total = 0;
+  for (const double group : groups_) total += group;
   return total;
 }
 
@@ -154,23 +137,19 @@ double SoftmaxRow::sum_from(float bound) {
 }
 
 TokenId SoftmaxRow::find(double target) const {
+  const auto end_of = [](int64_t end, size_t size) {
+    return std::min(end, static_cast<int64_t>(size));
+  };
   double before = 0;
-  size_t chosen = 0;
-  for (size_t b = 0; b < sums_.size(); ++b) {
-    if (sums_[b] == 0) continue;
-    chosen = b;
-    if (before + sums_[b] > target) break;
-    before += sums_[b];
-  }
-  // Where rounding leaves the target unreached, it is the last that has a weight.
-  size_t last = chosen * kBlock;
-  const size_t end = std::min(logits_.size(), last + kBlock);
-  for (size_t i = last; i < end && before <= target; ++i) {
-    if (weights_[i] == 0 || scaled(logits_[i]) < bound_) continue;
-    last = i;
-    before += weights_[i];
-  }
-  return static_cast<TokenId>(last);
+  const int64_t group = ops::walk_to(target, 0, end_of(INT64_MAX, groups_.size()), before,
+                                     [&](int64_t g) { return groups_[g]; });
+  const int64_t chosen = ops::walk_to(target, group * ops::kDrawGroup,
+                                      end_of((group + 1) * ops::kDrawGroup, sums_.size()), before,
+                                      [&](int64_t b) { return sums_[b]; });
+  const int64_t id = ops::walk_to(
+      target, chosen * ops::kDrawBlock, end_of((chosen + 1) * ops::kDrawBlock, size()), before,
+      [&](int64_t i) { return scaled(logits_[i]) >= bound_ ? weights_[i] : 0; });
+  return static_cast<TokenId>(id);
 }
 
 void SoftmaxRow::collect(float least, float below, std::vector<Candidate>& candidates) const {

@@ -2,8 +2,8 @@
 // scaled value (x - max) * scale, at most 0, and its weight is the exponential of that.
 //
 // It reads the row in blocks, in loops that compilers vectorise, and keeps a maximum and a sum for
-// each: whole blocks can then be passed over. Sums and exponentials are the same bits on every
-// machine, so that a seed gives the same answer everywhere.
+// each: whole blocks can then be passed over. Sums and exponentials are those of ops/draw_args.h,
+// the same bits on every machine, so that a seed gives the same answer everywhere.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "octavo/tokenizer.h"
+#include "ops/draw_args.h"
 
 namespace octavo::engine {
 
@@ -26,9 +27,6 @@ struct Candidate {
 
 class SoftmaxRow {
  public:
-  // Scaled values below it have no weight: their exponentials are no normal numbers any more.
-  static constexpr float kLeastScaled = -87.0f;
-
   // `logits`, at least one, must outlive what follows; the scale becomes 1.
   void read(std::span<const float> logits);
 
@@ -72,6 +70,7 @@ class SoftmaxRow {
   std::vector<float> tail_;     // the last block where it is no whole one; the rest -inf
   std::vector<float> maxima_;   // of each block
   std::vector<float> sums_;     // the same, of the last sum
+  std::vector<double> groups_;  // sums of groups of blocks
   std::vector<float> weights_;  // of whole blocks
 };
 

@@ -91,9 +91,9 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of_folder(const std::string& folder
   if (tokenizer_config.is_object()) config.tokenizer_config = &tokenizer_config;
   const std::vector<int64_t> eos_ids = OCTAVO_TRY(eos_ids_of_folder(folder));
   config.eos_ids = eos_ids;
-  const std::string template_path = folder + "/chat_template.jinja";
-  if (exists(template_path)) {
-    config.chat_template = OCTAVO_TRY(formats::read_text_file(template_path));
+  config.chat_template_path = folder + "/chat_template.jinja";
+  if (exists(config.chat_template_path)) {
+    config.chat_template = OCTAVO_TRY(formats::read_text_file(config.chat_template_path));
   }
   return load_vocabulary(path, config);
 }

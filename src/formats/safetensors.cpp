@@ -140,6 +140,13 @@ Status read_metadata(const Json& value, const std::string& path, JsonObject& met
 
 }  // namespace
 
+std::string_view safetensors_type_name(DType dtype) {
+  for (const NamedType& type : kTypes) {
+    if (type.dtype == dtype) return type.name;
+  }
+  return "";
+}
+
 bool is_safetensors(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes + 2) return false;
   const uint64_t length = header_length(bytes);

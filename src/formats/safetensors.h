@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -23,6 +24,9 @@ struct SafetensorsHeader {
 // none overlap, none of the bytes between them are left out, and every product was checked.
 Result<SafetensorsHeader> read_safetensors_header(std::span<const std::byte> bytes,
                                                   const std::string& path);
+
+// What the header calls a type; "" where the format has none for it.
+std::string_view safetensors_type_name(DType dtype);
 
 // Whether the bytes look like such a file, for telling formats apart.
 bool is_safetensors(std::span<const std::byte> bytes);

@@ -6,40 +6,12 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "formats/output_file.h"
+#include "formats/safetensors.h"
 
 namespace octavo::formats {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
-
-Result<std::string_view> dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "F64";
-    case DType::kF32:
-      return "F32";
-    case DType::kF16:
-      return "F16";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF8E4M3:
-      return "F8_E4M3";
-    case DType::kF8E5M2:
-      return "F8_E5M2";
-    case DType::kI64:
-      return "I64";
-    case DType::kI32:
-      return "I32";
-    case DType::kI16:
-      return "I16";
-    case DType::kI8:
-      return "I8";
-    case DType::kU8:
-      return "U8";
-    default:
-      return unsupported(format("safetensors has no type {}", dtype_traits(dtype).name));
-  }
-}
 
 Result<std::string> make_header(std::span<const Tensor> tensors) {
   JsonObject header;
@@ -47,7 +19,11 @@ Result<std::string> make_header(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     JsonArray shape;
     for (const int64_t extent : tensor.shape) shape.emplace_back(extent);
-    const std::string_view dtype = OCTAVO_TRY(dtype_name(tensor.dtype));
+    const std::string_view dtype = safetensors_type_name(tensor.dtype);
+    if (dtype.empty()) {
+      return unsupported(format("tensor '{}': safetensors has no type {}", tensor.name,
+                                dtype_traits(tensor.dtype).name));
+    }
     const int64_t end = offset + tensor.size_bytes();
     const bool added = header
                            .emplace(tensor.name, JsonObject{{"dtype", dtype},

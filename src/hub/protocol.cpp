@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kMaxEtagBytes = 128;
 
+// Eight times what the hub lets one file have; sums of them stay within 64 bits.
+constexpr int64_t kMaxFileBytes = int64_t{1} << 42;
+
 // "abc", W/"abc" -> abc
 std::string_view unquoted(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
@@ -118,7 +121,8 @@ Result<FileInfo> parse_file_info(const HttpResponse& response, const Subject& su
   FileInfo info{std::string(etag), 0};
   const auto [end, error] =
       std::from_chars(size.data(), size.data() + size.size(), info.size_bytes);
-  if (error != std::errc() || end != size.data() + size.size() || info.size_bytes < 0) {
+  if (error != std::errc() || end != size.data() + size.size() || info.size_bytes < 0 ||
+      info.size_bytes > kMaxFileBytes) {
     return data_loss(
         format("{}: the server does not say how long it is ('{}')", named(subject), size));
   }

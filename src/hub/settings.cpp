@@ -32,18 +32,22 @@ bool is_true(std::string text) {
   return text == "1" || text == "ON" || text == "YES" || text == "TRUE";
 }
 
-// The first of `names` that is set, and which it was.
-std::string first_set(std::initializer_list<const char*> names) {
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
+// The first of `names` that is set; "" where none is.
+Variable first_set(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     std::string value = env_string(name);
-    if (!value.empty()) return value;
+    if (!value.empty()) return {name, std::move(value)};
   }
-  return "";
+  return {};
 }
 
 Result<std::string> read_token() {
-  std::string token = first_set({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"});
-  std::string source = "HF_TOKEN";
+  auto [source, token] = first_set({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"});
   if (token.empty()) {
     const std::string path = env_string("HF_TOKEN_PATH");
     source = path.empty() ? huggingface_home() + "/token" : expand_home(path);
@@ -82,8 +86,8 @@ Result<HubSettings> hub_settings() {
   HubSettings settings;
   settings.endpoint = OCTAVO_TRY(read_endpoint());
   settings.token = OCTAVO_TRY(read_token());
-  settings.offline = is_true(first_set({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
-  const std::string folder = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"});
+  settings.offline = is_true(first_set({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}).value);
+  const std::string folder = first_set({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}).value;
   settings.cache_folder = folder.empty() ? huggingface_home() + "/hub" : expand_home(folder);
   if (!settings.cache_folder.starts_with('/') && env_string("HOME").empty() && folder.empty()) {
     return invalid_argument("neither HF_HOME nor HOME is set: where should models be kept?");

@@ -54,12 +54,13 @@ Status read_rotary_dim(const HfReader& reader, ModelConfig& config) {
     return unsupported(format("{}: 'partial_rotary_factor' is not supported for this architecture",
                               reader.source()));
   }
-  config.rotary_dim = static_cast<int64_t>(part * static_cast<double>(config.head_dim));
-  if (config.rotary_dim < 2 || config.rotary_dim > config.head_dim || config.rotary_dim % 2 != 0) {
+  const double values = part * static_cast<double>(config.head_dim);
+  config.rotary_dim = part < 1 ? static_cast<int64_t>(values) : 0;
+  if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0) {
     return data_loss(
         format("{}: 'partial_rotary_factor' {} makes {} of {} values rotate, which must be an "
                "even part",
-               reader.source(), part, config.rotary_dim, config.head_dim));
+               reader.source(), part, values, config.head_dim));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "model/matrix_rows.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace octavo::model {
 namespace {
@@ -11,12 +12,12 @@ void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t cols,
                int64_t src_stride) {
   constexpr int64_t kSquare = 32;
   auto* dst = reinterpret_cast<T*>(to);
-  const auto* src = reinterpret_cast<const T*>(from);
   for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
     for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
       for (int64_t c = c0; c < std::min(c0 + kSquare, cols); ++c) {
         for (int64_t r = r0; r < std::min(r0 + kSquare, rows); ++r) {
-          dst[c * rows + r] = src[r * src_stride + c];
+          // A tensor of a .safetensors file may begin at any byte.
+          std::memcpy(dst + c * rows + r, from + (r * src_stride + c) * sizeof(T), sizeof(T));
         }
       }
     }

@@ -28,6 +28,17 @@ quant::QuantizedMatrix part_of(const quant::QuantizedStack& stack, Tensor tensor
   return matrix;
 }
 
+// A weight of this form, without data.
+ops::Weight form_of(const quant::QuantizedMatrix& matrix) {
+  ops::Weight form;
+  form.dtype = matrix.tensor.dtype;
+  form.rows = matrix.tensor.shape[0];
+  form.cols = matrix.tensor.shape[1];
+  form.scale_block = matrix.scale_block;
+  form.input = matrix.input;
+  return form;
+}
+
 }  // namespace
 
 WeightLoader::WeightLoader(const formats::Checkpoint& checkpoint, const ModelConfig& config,
@@ -63,12 +74,6 @@ Result<Tensor> WeightLoader::take(std::string_view name, const Shape& shape) {
   if (info->shape != shape) {
     return data_loss(format("{}: tensor '{}' has shape {}, which must be {}", checkpoint_.path(),
                             name, shape_string(info->shape), shape_string(shape)));
-  }
-  const DTypeTraits& traits = dtype_traits(info->dtype);
-  if (!shape.empty() && shape.back() % traits.block_size != 0) {
-    return data_loss(format("{}: tensor '{}': rows of {} values are not whole blocks of {} ({})",
-                            checkpoint_.path(), name, shape.back(), traits.block_size,
-                            traits.name));
   }
   const bool first_use = taken_.emplace(name).second;
   OCTAVO_CHECK(first_use);
@@ -128,23 +133,47 @@ Result<quant::QuantizedStack> WeightLoader::take_stack(std::string_view hf_name,
 
 Result<ops::Weight> WeightLoader::pack(const Tensor& tensor, std::span<const int64_t> source_rows) {
   auto weight = ops_.pack_weight(ops_, packing_, tensor, source_rows);
-  if (!weight.ok()) {
-    return Status(weight.status().code(),
-                  format("{}: {}", checkpoint_.path(), weight.status().message()));
-  }
-  if (weight->owner != tensor.owner) give_back(tensor);
-  if (counts_packed_) totals_.weight_bytes += weight->size_bytes();
+  if (!weight.ok()) return at_path(weight.status());
+  count_packed(*weight, tensor);
   return weight;
 }
 
+void WeightLoader::count_packed(const ops::Weight& weight, const Tensor& tensor) {
+  if (weight.owner != tensor.owner) give_back(tensor);
+  if (counts_packed_) totals_.weight_bytes += weight.size_bytes();
+}
+
+Status WeightLoader::at_path(const Status& status) const {
+  return Status(status.code(), format("{}: {}", checkpoint_.path(), status.message()));
+}
+
 Result<ops::Weight> WeightLoader::pack_quantized(const quant::QuantizedMatrix& stored) {
+  bool has_kernel = ops_.linear_by_dtype[static_cast<int>(stored.tensor.dtype)] != nullptr;
+  std::optional<ops::Weight> codes;
+  if (ops_.pack_codes != nullptr) {
+    auto packed = ops_.pack_codes(ops_, packing_, stored.tensor, form_of(stored));
+    if (!packed.ok()) return at_path(packed.status());
+    codes = std::move(packed).value();
+    has_kernel = codes.has_value();
+    const bool quantized = stored.scale_block > 0 || dtype_traits(stored.tensor.dtype).quantized;
+    if (quantized) ++(has_kernel ? num_as_codes_ : num_as_values_);
+  }
+  const bool has_codes = codes.has_value();
   // A backend that cannot compute with the codes gets the values, which have no scales.
-  const bool as_values = ops_.linear_by_dtype[static_cast<int>(stored.tensor.dtype)] == nullptr &&
-                         !stored.scales.empty() && !measures();
+  const bool as_values = !has_kernel && !stored.scales.empty() && !measures();
   const quant::QuantizedMatrix matrix = as_values ? quant::decode(stored) : stored;
-  ops::Weight weight = OCTAVO_TRY(pack(matrix.tensor));
-  weight.input = matrix.input;
+  ops::Weight weight;
+  if (has_codes) {
+    weight = *std::move(codes);
+    count_packed(weight, matrix.tensor);
+  } else {
+    weight = OCTAVO_TRY(pack(matrix.tensor));
+    weight.input = matrix.input;
+  }
   weight.scale_block = matrix.scale_block;
+  if (measures() && counts_packed_ && has_codes) {
+    totals_.weight_bytes += weight.rows * weight.scales_per_row() * int64_t{sizeof(float)};
+  }
   if (matrix.scales.empty() && matrix.input_order.empty()) return weight;
   struct Owner {
     std::shared_ptr<const void> data;
@@ -323,6 +352,16 @@ std::string_view WeightLoader::why_redundant(std::string_view name) const {
   return "";
 }
 
+void WeightLoader::log_held() const {
+  if (measures() || num_as_codes_ + num_as_values_ == 0) return;
+  log_info("{}: of the quantised matrices {} stay as stored, {} are decoded to bfloat16{}",
+           checkpoint_.path(), num_as_codes_, num_as_values_,
+           num_as_values_ == 0
+               ? ""
+               : format(", which this GPU's kernels need unless both sides are E4M3 "
+                        "with a scale for each row"));
+}
+
 Status WeightLoader::finish() const {
   std::map<std::string_view, int64_t> redundant;
   int64_t num_unknown = 0;
@@ -341,6 +380,7 @@ Status WeightLoader::finish() const {
                             checkpoint_.path(), num_unknown, num_unknown == 1 ? "" : "s",
                             first_unknown));
   }
+  log_held();
   if (redundant.empty()) return {};
   // That a part of the model is missing is for everybody to know, a repeated matrix is not.
   LogLevel level = LogLevel::kInfo;

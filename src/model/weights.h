@@ -98,9 +98,12 @@ class WeightLoader final : private quant::TensorSource {
   Result<quant::QuantizedStack> take_stack(std::string_view hf_name, int64_t count, int64_t rows,
                                            int64_t cols, const Shape& plain_shape);
   Result<ops::Weight> pack(const Tensor& tensor, std::span<const int64_t> source_rows = {});
+  Status at_path(const Status& status) const;
   void count_stored(int64_t num_parameters, int64_t size_bytes);
+  void count_packed(const ops::Weight& weight, const Tensor& tensor);
   Result<ops::Weight> pack_quantized(const quant::QuantizedMatrix& matrix);
   void give_back(const Tensor& tensor) const;
+  void log_held() const;
   std::string_view why_redundant(std::string_view name) const;
 
   const formats::Checkpoint& checkpoint_;
@@ -112,7 +115,9 @@ class WeightLoader final : private quant::TensorSource {
   LoadMode mode_;
   const bool counts_packed_;  // weight_bytes are those of the device, not of the file
   std::set<std::string> taken_;
-  int64_t taken_bytes_ = 0;  // of the file
+  int64_t taken_bytes_ = 0;    // of the file
+  int64_t num_as_codes_ = 0;   // quantised matrices, of a backend that may want either
+  int64_t num_as_values_ = 0;
   WeightTotals totals_;
 };
 

@@ -11,6 +11,14 @@ Mat by_head(const Mat& heads, int64_t width) {
   return {heads.data, heads.dtype, heads.rows * (heads.cols / width), width};
 }
 
+// What the first matrices of an op read: the norm of x, or x itself where there is no weight.
+template <typename Args>
+Mat norm_input(const Ops& ops, ExecContext& ctx, const Args& a) {
+  if (a.norm_weight == nullptr) return a.x;
+  ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  return a.normed;
+}
+
 void linear_experts(const Ops& ops, ExecContext& ctx, const LinearExpertsArgs& a) {
   for (int64_t e = 0; e < a.num_experts; ++e) {
     const int64_t begin = a.offsets[e];
@@ -53,8 +61,7 @@ void norm_lm_head(const Ops& ops, ExecContext& ctx, const NormLmHeadArgs& a) {
 }  // namespace
 
 void norm_qkv_rope_write(const Ops& ops, ExecContext& ctx, const NormQkvRopeWriteArgs& a) {
-  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
-  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  const Mat in = norm_input(ops, ctx, a);
   ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
   ops.linear(ctx, {a.k, in, a.k_proj, a.k_bias});
   ops.linear(ctx, {a.v, in, a.v_proj, a.v_bias});
@@ -92,8 +99,7 @@ void linear_residual(const Ops& ops, ExecContext& ctx, const LinearResidualArgs&
 }
 
 void norm_gated_mlp(const Ops& ops, ExecContext& ctx, const NormGatedMlpArgs& a) {
-  const Mat in = a.norm_weight == nullptr ? a.x : a.normed;
-  if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
+  const Mat in = norm_input(ops, ctx, a);
   ops.linear(ctx, {a.gate, in, a.gate_proj, a.gate_bias});
   ops.linear(ctx, {a.up, in, a.up_proj, a.up_bias});
   ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});

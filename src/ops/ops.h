@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "octavo/status.h"
 #include "ops/attention_args.h"
+#include "ops/draw_args.h"
 #include "ops/mat.h"
 #include "ops/moe_args.h"
 #include "ops/weight.h"
@@ -234,7 +236,8 @@ using OpFn = void (*)(ExecContext&, const Args&);
 template <typename Args>
 using CompositeFn = void (*)(const Ops&, ExecContext&, const Args&);
 
-// A backend's kernels, resolved for one machine and one choice of arithmetic. Every pointer is set.
+// A backend's kernels, resolved for one machine and one choice of arithmetic. Every pointer is set,
+// but where its comment says so.
 struct Ops {
   DType activation_dtype = DType::kF32;  // kF32 on host backends
 
@@ -253,6 +256,7 @@ struct Ops {
   OpFn<GatherRowsArgs> gather_rows = nullptr;
   OpFn<RouteArgs> route = nullptr;
   OpFn<CombineExpertsArgs> combine_experts = nullptr;
+  OpFn<DrawTokensArgs> draw_tokens = nullptr;  // null where the host's own sampler reads the logits
 
   CompositeFn<NormQkvRopeWriteArgs> norm_qkv_rope_write = nullptr;
   CompositeFn<LinearResidualArgs> linear_residual = nullptr;
@@ -266,6 +270,11 @@ struct Ops {
   // Errors name the tensor.
   Result<Weight> (*pack_weight)(const Ops&, PackContext&, const Tensor&,
                                 std::span<const int64_t> source_rows) = nullptr;
+  // Packs the codes of a quantised matrix, whose scales and input form are those of `form`, a
+  // weight without data, where `linear` computes with such codes. Nothing where it does not: then
+  // the values are packed. Null: it does with those of every type in linear_by_dtype.
+  Result<std::optional<Weight>> (*pack_codes)(const Ops&, PackContext&, const Tensor&,
+                                              const Weight& form) = nullptr;
 
   // Workspace that any op needs for up to `max_rows` rows of `max_cols` input values; beside it
   // prepared_input_bytes where weights ask for a form of their input.

@@ -33,8 +33,13 @@ struct InputForm {
   InputRounding rounding = InputRounding::kNone;
   float scale = 0;    // of kStaticE4M3; of kDynamicE4M3 the largest, 0: without a limit
   int64_t group = 0;  // of kDynamicE4M3: values that share a scale; the last group may be shorter
+  bool by_kernel = false;  // the kernel of `linear` brings its input into this form itself
 
-  bool as_it_is() const { return order == nullptr && rounding == InputRounding::kNone; }
+  bool operator==(const InputForm&) const = default;
+  // Whether a kernel is given the input as it is.
+  bool as_it_is() const {
+    return by_kernel || (order == nullptr && rounding == InputRounding::kNone);
+  }
 };
 
 // The analyser loses what the variant of a Result<Weight> holds.

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Scheme>> read_awq(const Json& config, const std::string& 
   keys.warn_of_others(kKnown);
   IntFormat int_format;
   if (OCTAVO_TRY(keys.integer("bits")) != 4) return keys.refuse("bits", "4");
-  int_format.group_size = OCTAVO_TRY(keys.group_size("group_size", 0));
+  int_format.group_size = OCTAVO_TRY(keys.group_size("group_size"));
   if (!OCTAVO_TRY(keys.flag_or("zero_point", true))) return keys.refuse("zero_point", "true");
   const std::string version = OCTAVO_TRY(keys.text_or("version", "gemm"));
   if (version != "gemm" && version != "GEMM") return keys.refuse("version", "'gemm'");

@@ -213,7 +213,7 @@ Status read_fp8_input(const ConfigKeys& group, Fp8Format& fp8) {
     return keys.refuse("strategy", "'tensor' where 'dynamic' is false, 'token' and 'group' else");
   }
   fp8.input = ops::InputRounding::kDynamicE4M3;
-  if (strategy == "group") fp8.input_group = OCTAVO_TRY(keys.group_size("group_size", 0));
+  if (strategy == "group") fp8.input_group = OCTAVO_TRY(keys.group_size("group_size"));
   return {};
 }
 
@@ -227,7 +227,7 @@ Result<Fp8Format> read_fp8_group(const ConfigKeys& group, const ConfigKeys& weig
     fp8.scales = Fp8Format::Scales::kChannel;
   } else if (strategy == "group") {
     fp8.scales = Fp8Format::Scales::kGroup;
-    fp8.block_cols = OCTAVO_TRY(weights.group_size("group_size", 0));
+    fp8.block_cols = OCTAVO_TRY(weights.group_size("group_size"));
     if (fp8.block_cols == 0) fp8.scales = Fp8Format::Scales::kChannel;
   } else if (strategy == "block") {
     fp8.scales = Fp8Format::Scales::kBlock;
@@ -247,7 +247,7 @@ Result<IntFormat> read_int_group(const ConfigKeys& group, const ConfigKeys& weig
   int_format.symmetric = OCTAVO_TRY(weights.flag_or("symmetric", true));
   const std::string strategy = OCTAVO_TRY(weights.text_or("strategy", "tensor"));
   if (strategy == "group") {
-    int_format.group_size = OCTAVO_TRY(weights.group_size("group_size", 0));
+    int_format.group_size = OCTAVO_TRY(weights.group_size("group_size"));
   } else if (strategy != "channel") {
     return weights.refuse("strategy", "'group' and 'channel'");
   }

@@ -20,11 +20,6 @@ bool is_set(const Json& value) {
 
 }  // namespace
 
-Result<int64_t> ConfigKeys::integer_or(std::string_view key, int64_t otherwise) const {
-  if (find(key) == nullptr) return otherwise;
-  return integer(key);
-}
-
 Result<double> ConfigKeys::number_or(std::string_view key, double otherwise) const {
   if (find(key) == nullptr) return otherwise;
   return json_double(config_, key, source_);
@@ -50,9 +45,9 @@ Result<std::vector<std::string>> ConfigKeys::texts(std::string_view key) const {
   return texts;
 }
 
-Result<int64_t> ConfigKeys::group_size(std::string_view key, int64_t whole) const {
-  const int64_t size = OCTAVO_TRY(integer_or(key, -1));
-  if (size == -1) return whole;
+Result<int64_t> ConfigKeys::group_size(std::string_view key) const {
+  const int64_t size = find(key) == nullptr ? -1 : OCTAVO_TRY(integer(key));
+  if (size == -1) return 0;
   if (size < 1 || size > INT32_MAX) {
     return data_loss(format("{}: '{}' is {}, which must be positive, or -1", source_, key, size));
   }

@@ -20,15 +20,14 @@ class ConfigKeys {
   // nullptr where the key is absent or null.
   const Json* find(std::string_view key) const { return json_find(config_, key); }
   Result<int64_t> integer(std::string_view key) const { return json_int(config_, key, source_); }
-  Result<int64_t> integer_or(std::string_view key, int64_t otherwise) const;
   Result<double> number_or(std::string_view key, double otherwise) const;
   Result<bool> flag_or(std::string_view key, bool otherwise) const;
   Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
   // A list of strings; empty where the key is absent.
   Result<std::vector<std::string>> texts(std::string_view key) const;
 
-  // A size of groups: positive, or `whole` for -1 and where there is none.
-  Result<int64_t> group_size(std::string_view key, int64_t whole) const;
+  // A size of groups: positive, or 0, which is a whole row, for -1 and where there is none.
+  Result<int64_t> group_size(std::string_view key) const;
 
   // The error that the value of `key` is not computed; `supported` says what is.
   Status refuse(std::string_view key, std::string_view supported) const;

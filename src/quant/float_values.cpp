@@ -26,16 +26,12 @@ Result<std::vector<float>> take_floats(TensorSource& source, std::string_view na
   return values;
 }
 
-Result<float> take_scalar(TensorSource& source, std::string_view name) {
+Result<float> take_positive(TensorSource& source, std::string_view name) {
   const formats::TensorInfo* info = source.find(name);
   const bool single = info != nullptr && shape_count(info->shape) == 1;
   const Shape shape = single ? info->shape : Shape{1};
   const std::vector<float> values = OCTAVO_TRY(take_floats(source, name, shape));
-  return values.empty() ? 1.0f : values[0];
-}
-
-Result<float> take_positive(TensorSource& source, std::string_view name) {
-  const float value = OCTAVO_TRY(take_scalar(source, name));
+  const float value = values.empty() ? 1.0f : values[0];
   if (value > 0) return value;
   return data_loss(
       format("{}: tensor '{}' holds {}, which must be positive", source.path(), name, value));

@@ -13,10 +13,7 @@ namespace octavo::quant {
 Result<std::vector<float>> take_floats(TensorSource& source, std::string_view name,
                                        const Shape& shape);
 
-// A tensor of a single value, whatever its rank. 1 where the source measures.
-Result<float> take_scalar(TensorSource& source, std::string_view name);
-
-// The same, and positive.
+// A tensor of a single value, which is positive, whatever its rank. 1 where the source measures.
 Result<float> take_positive(TensorSource& source, std::string_view name);
 
 // The error for a tensor of a type that its scheme does not have.

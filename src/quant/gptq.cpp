@@ -120,7 +120,7 @@ Result<std::unique_ptr<Scheme>> read_gptq(const Json& config, const std::string&
   if (bits != 4 && bits != 8) return keys.refuse("bits", "4 and 8");
   IntFormat int_format;
   int_format.bits = static_cast<int>(bits);
-  int_format.group_size = OCTAVO_TRY(keys.group_size("group_size", 0));
+  int_format.group_size = OCTAVO_TRY(keys.group_size("group_size"));
   int_format.symmetric = OCTAVO_TRY(keys.flag_or("sym", true));
   OCTAVO_TRY(keys.refuse_if_set("dynamic"));  // other bits for some modules
   OCTAVO_TRY(keys.refuse_if_set("is_marlin_format"));

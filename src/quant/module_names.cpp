@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <functional>
 
 #include "base/format.h"
@@ -132,7 +133,9 @@ class Matcher {
     ++depth_;
     const bool more =
         most > 0 && piece(p, behind, at, [&](size_t i) {
-          return i > at && repeat(p, behind, i, std::max<int64_t>(least - 1, 0), most - 1, rest);
+          // One empty match is as good as any number of them.
+          if (i == at) return least > 0 && rest(i);
+          return repeat(p, behind, i, std::max<int64_t>(least - 1, 0), most - 1, rest);
         });
     --depth_;
     return more || (least == 0 && rest(at));

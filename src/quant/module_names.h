@@ -18,8 +18,7 @@ bool name_any_module(std::span<const std::string> names, std::string_view module
 
 // Whether the start of `text` matches `pattern` as Python's re.match does, for what such lists
 // hold: literals, '.', \d \w \s and escaped signs, [sets], (groups) with '|', '*', '+', '?', '^'
-// and
-// '$'. An error for any other syntax, and where trying takes too long.
+// and '$'. An error for any other syntax, and where trying takes too long.
 Result<bool> matches_pattern(std::string_view pattern, std::string_view text);
 
 }  // namespace octavo::quant

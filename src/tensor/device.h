@@ -50,6 +50,10 @@ class Device {
   virtual void copy_pinned_to_device(void* device_dst, const void* host_src,
                                      int64_t size_bytes) = 0;
 
+  // The same way back: `host_dst`, of allocate_pinned, has the bytes once a later copy_to_host or
+  // synchronize has returned.
+  virtual void copy_to_pinned(void* host_dst, const void* device_src, int64_t size_bytes) = 0;
+
   // Waits until all that was begun on the device has ended.
   virtual void synchronize() = 0;
 

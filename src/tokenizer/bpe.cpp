@@ -10,12 +10,10 @@
 namespace octavo::tokenizer {
 namespace {
 
-constexpr std::string_view kWordStart = "\u2581";  // how a space is spelled
-
 // Where the word at `begin` ends: before the next space that follows something else.
 size_t word_end(std::string_view text, size_t begin) {
-  while (text.substr(begin).starts_with(kWordStart)) begin += kWordStart.size();
-  return std::min(text.find(kWordStart, begin), text.size());
+  while (text.substr(begin).starts_with(kSpelledSpace)) begin += kSpelledSpace.size();
+  return std::min(text.find(kSpelledSpace, begin), text.size());
 }
 
 bool is_one_character(std::string_view text) {
@@ -62,11 +60,11 @@ const StringTable& BpeModel::texts(const Vocabulary& vocabulary) const {
 
 // Whether no pair has a space on its right side and anything else on its left.
 bool BpeModel::words_never_merge(const Vocabulary& vocabulary) const {
-  bool never = find_character(kWordStart) != kNoToken;
+  bool never = find_character(kSpelledSpace) != kNoToken;
   merges_.for_each([&](TokenId left, TokenId right) {
     const std::string_view text = vocabulary.pieces[static_cast<size_t>(left)];
-    if (vocabulary.pieces[static_cast<size_t>(right)].starts_with(kWordStart)) {
-      never = never && word_end(text, 0) == text.size() && text.ends_with(kWordStart);
+    if (vocabulary.pieces[static_cast<size_t>(right)].starts_with(kSpelledSpace)) {
+      never = never && word_end(text, 0) == text.size() && text.ends_with(kSpelledSpace);
     }
   });
   return never;

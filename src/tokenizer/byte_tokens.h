@@ -1,4 +1,5 @@
-// Byte tokens: what vocabularies of SentencePiece's kind have for text without a token of its own.
+// How vocabularies of SentencePiece's kind spell what is not text: spaces, and bytes, which are
+// tokens for text without one of its own.
 #pragma once
 
 #include <array>
@@ -8,6 +9,9 @@
 #include "tokenizer/vocabulary.h"
 
 namespace octavo::tokenizer {
+
+// How these vocabularies spell a space.
+inline constexpr std::string_view kSpelledSpace = "\u2581";
 
 // The byte that "<0xHH>" spells; nullopt for any other spelling.
 std::optional<char> byte_of_piece(std::string_view piece);

@@ -8,6 +8,9 @@
 namespace octavo::tokenizer {
 namespace {
 
+// Eight times the longest that Unicode's compatibility forms have.
+constexpr size_t kMaxTargetBytes = 256;
+
 // A unit of the double array as the library Darts-clone packs it.
 constexpr bool has_leaf(uint32_t unit) {
   return (unit >> 8 & 1) != 0;
@@ -43,6 +46,14 @@ Result<CharsMap> CharsMap::parse(std::string_view bytes, const std::string& sour
     map.units_[i] = read_u32(bytes.data() + (i + 1) * kUnitBytes);
   }
   map.targets_ = bytes.substr(kUnitBytes + trie_bytes);
+  for (size_t begin = 0; begin < map.targets_.size();) {
+    const size_t size = map.target_at(static_cast<uint32_t>(begin)).size();
+    if (size > kMaxTargetBytes) {
+      return data_loss(format("{}: a replacement of {} bytes, more than the {} allowed", source,
+                              size, kMaxTargetBytes));
+    }
+    begin += size + 1;
+  }
   return map;
 }
 

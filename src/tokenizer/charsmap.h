@@ -28,9 +28,9 @@ class CharsMap {
   CharsMap() = default;
   std::string_view target_at(uint32_t offset) const;
 
-  std::vector<uint32_t>
-      units_;            // a double array: a trie with its edges in a hash without conflicts
-  std::string targets_;  // each ends in a NUL
+  // A double array: a trie with its edges in a hash without conflicts.
+  std::vector<uint32_t> units_;
+  std::string targets_;  // each ends in a NUL, none is long enough to blow a text up
 };
 
 }  // namespace octavo::tokenizer

@@ -7,13 +7,14 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "tokenizer/byte_tokens.h"
 #include "tokenizer/hf_text_model.h"
 
 namespace octavo::tokenizer {
 namespace {
 
 // Spellings of tokens that start a word begin with it; the others are as they are.
-constexpr std::string_view kWordStart = "\u2581";
+constexpr std::string_view kWordStart = kSpelledSpace;
 
 // The id under `key`, else of the token that BERT's vocabularies call so.
 Result<TokenId> read_token(const GgufSource& source, const char* key, std::string_view otherwise,

@@ -82,8 +82,10 @@ Status apply_hf_config(const HfConfig& config, Vocabulary& vocabulary) {
 }
 
 Result<ChatTemplate> read_chat_template(const HfConfig& config) {
+  if (!config.chat_template.empty()) {
+    return parse_chat_template(config.chat_template, config.chat_template_path);
+  }
   const std::string& source = config.tokenizer_config_path;
-  if (!config.chat_template.empty()) return parse_chat_template(config.chat_template, source);
   const Json* found = config.tokenizer_config == nullptr
                           ? nullptr
                           : json_find(*config.tokenizer_config, "chat_template");

@@ -16,7 +16,8 @@ namespace octavo::tokenizer {
 struct HfConfig {
   const Json* tokenizer_config = nullptr;  // tokenizer_config.json, where there is one
   std::string tokenizer_config_path;       // starts every error in it
-  std::string chat_template;               // chat_template.jinja, used before that of the config
+  std::string chat_template;               // used before that of the config
+  std::string chat_template_path;          // where it is from, which starts every error in it
   std::span<const int64_t> eos_ids;        // of generation_config.json and config.json
 };
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/byte_tokens.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "tokenizer/gguf_word_piece.h"
 #include "tokenizer/hf_text_model.h"
@@ -178,7 +179,8 @@ Result<std::unique_ptr<TextModel>> load_spelled_bpe(const GgufSource& source,
                 .byte_fallback = true,
                 .unknown = vocabulary.unknown,
                 .fuse_unknown = true});
-  const Json spaces = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  const Json spaces = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpelledSpace}};
   Normalizer normalizer = OCTAVO_TRY(Normalizer::from_json(&spaces, source.name));
   HfPreTokenizer uncut = OCTAVO_TRY(HfPreTokenizer::from_json(nullptr, source.name));
   return std::unique_ptr<TextModel>(std::make_unique<HfTextModel>(

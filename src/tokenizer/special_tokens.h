@@ -33,9 +33,9 @@ class SpecialTokens {
 
   // Every match from left to right, of those that start at one place the longest. User-defined
   // tokens count everywhere; control tokens only where they touch none of the `plain` spans
-  // (ascending, disjoint). A span includes
-  // the spaces that a token takes with it. Looks at most at every character of the longest token
-  // from each position, and at most positions at one byte.
+  // (ascending, disjoint). A match includes the spaces that its token takes with it. From each
+  // position it looks at no more bytes than the longest token has, and at one where no token
+  // begins with it.
   std::vector<Match> find_all(std::string_view text, std::span<const TextSpan> plain) const;
 
  private:

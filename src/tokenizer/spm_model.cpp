@@ -10,16 +10,14 @@
 namespace octavo::tokenizer {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";
-
 std::string with_plain_spaces(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (size_t pos = 0; pos < text.size();) {
-    const size_t found = std::min(text.find(kSpace, pos), text.size());
+    const size_t found = std::min(text.find(kSpelledSpace, pos), text.size());
     out += text.substr(pos, found - pos);
     if (found < text.size()) out += ' ';
-    pos = found + kSpace.size();
+    pos = found + kSpelledSpace.size();
   }
   return out;
 }

@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "tokenizer/byte_tokens.h"
 
 namespace octavo::tokenizer {
-namespace {
-
-constexpr std::string_view kSpace = "\u2581";
-
-}  // namespace
-
 std::string SpmNormalizer::apply(std::string_view text, Before before) const {
   std::string out;
   const bool adds_space = prefix == Prefix::kAlways ||
@@ -24,11 +19,11 @@ std::string SpmNormalizer::apply(std::string_view text, Before before) const {
     text.remove_prefix(size);
     while (after_space && part.starts_with(' ')) part.remove_prefix(1);
     if (part.empty()) continue;
-    if (!started && adds_space && !prefix_is_suffix) out += kSpace;
+    if (!started && adds_space && !prefix_is_suffix) out += kSpelledSpace;
     started = true;
     for (const char c : part) {
       if (c == ' ') {
-        out += kSpace;
+        out += kSpelledSpace;
       } else {
         out += c;
       }
@@ -36,9 +31,9 @@ std::string SpmNormalizer::apply(std::string_view text, Before before) const {
     after_space = remove_extra_whitespaces && part.ends_with(' ');
   }
   if (remove_extra_whitespaces) {
-    while (out.ends_with(kSpace)) out.resize(out.size() - kSpace.size());
+    while (out.ends_with(kSpelledSpace)) out.resize(out.size() - kSpelledSpace.size());
   }
-  if (started && adds_space && prefix_is_suffix) out += kSpace;
+  if (started && adds_space && prefix_is_suffix) out += kSpelledSpace;
   return out;
 }
 

@@ -29,7 +29,8 @@ struct SpmNormalizer {
   bool prefix_is_suffix = false;          // it is put behind the text instead
   bool remove_extra_whitespaces = false;  // at the ends, and all but one elsewhere
 
-  // Bytes that are not UTF-8 stay as they are. Never more than some 20 times the text.
+  // Bytes that are not UTF-8 stay as they are. The maps in use make at most 13 times the text,
+  // the worst that loads 800 times.
   std::string apply(std::string_view text, Before before) const;
 };
 

@@ -41,21 +41,25 @@ struct Case {
 class RecordingExecutor : public engine::Executor {
  public:
   using OnRow = std::function<void(const Completion&, int64_t position, std::span<const float>)>;
-  RecordingExecutor(ModelRunner& runner, OnRow on_row)
-      : runner_(runner), on_row_(std::move(on_row)) {}
+  // With `draws` every second step may draw tokens on the device; rows of these are not seen.
+  RecordingExecutor(ModelRunner& runner, bool draws, OnRow on_row)
+      : runner_(runner), draws_(draws), on_row_(std::move(on_row)) {}
 
   Status execute_async(const Plan& plan) override {
-    plan_ = &plan;
-    return runner_.execute_async(plan);
+    plan_ = plan;
+    if (!draws_ || num_steps_++ % 2 == 0) plan_.draws.clear();
+    return runner_.execute_async(plan_);
   }
+  bool is_async() const override { return runner_.is_async(); }
   Result<engine::StepOutput> wait() override {
     auto output = runner_.wait();
     if (!output.ok()) return output;
     const ops::Mat& logits = output->logits;
     int64_t row = 0;
-    for (const engine::ScheduledSlice& slice : plan_->slices) {
+    for (const engine::ScheduledSlice& slice : plan_.slices) {
       const auto& completion = static_cast<const Completion&>(*slice.sequence);
       for (int64_t i = slice.num_logit_rows; i > 0; --i, ++row) {
+        if (output->token(row) >= 0) continue;
         on_row_(completion, completion.num_computed_tokens - i,
                 {logits.row<float>(row), static_cast<size_t>(logits.cols)});
       }
@@ -65,8 +69,10 @@ class RecordingExecutor : public engine::Executor {
 
  private:
   ModelRunner& runner_;
+  bool draws_;
   OnRow on_row_;
-  const Plan* plan_ = nullptr;
+  Plan plan_;
+  int64_t num_steps_ = 0;
 };
 
 // Puts a request's events together again, and checks their order.
@@ -222,7 +228,7 @@ class Harness {
     request.n = 1;
     request.output_kind = OutputKind::kFinalOnly;
     Expected expected;
-    RecordingExecutor executor(*runners_.back(),
+    RecordingExecutor executor(*runners_.back(), false,
                                [&](const Completion&, int64_t position, auto logits) {
                                  expected.rows[position].assign(logits.begin(), logits.end());
                                });
@@ -290,7 +296,8 @@ class Harness {
     ModelRunner& runner = *runners_[below(rng, static_cast<int64_t>(runners_.size()))];
     const EngineCoreConfig config = random_config(rng, runner, cases);
     RecordingExecutor executor(
-        runner, [&](const Completion& completion, int64_t position, std::span<const float> row) {
+        runner, true,
+        [&](const Completion& completion, int64_t position, std::span<const float> row) {
           const Case& asked = *cases[completion.request().id];
           expect_same_row(asked.answers[completion.output().index], position, row);
         });

@@ -19,6 +19,9 @@ class CpuDevice : public Device {
   void copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override {
     copy_to_device(device_dst, host_src, size_bytes);
   }
+  void copy_to_pinned(void* host_dst, const void* device_src, int64_t size_bytes) override {
+    copy_to_host(host_dst, device_src, size_bytes);
+  }
   void synchronize() override {}
   Status run(const std::function<Status()>& work) override { return work(); }
   Status run_recorded(const std::vector<int64_t>&, const std::function<Status()>& work) override {

@@ -17,6 +17,7 @@ ops::Ops make_ops(Packing packing) {
   ops.embed = embed;
   ops.rms_norm = rms_norm;
   ops.linear_by_dtype[static_cast<int>(DType::kBF16)] = linear;
+  ops.linear_by_dtype[static_cast<int>(DType::kF8E4M3)] = linear;
   ops.prepare_input = prepare_input;
   ops.rope = rope;
   ops.write_kv = write_kv_plain;
@@ -28,12 +29,14 @@ ops::Ops make_ops(Packing packing) {
   ops.gather_rows = gather_rows;
   ops.route = route;
   ops.combine_experts = combine_experts;
+  ops.draw_tokens = draw_tokens;
   ops.norm_qkv_rope_write = norm_qkv_rope_write;
   ops.linear_residual = linear_residual;
   ops.norm_gated_mlp = norm_gated_mlp;
   ops.linear_experts = linear_experts;
   ops.norm_lm_head = norm_lm_head;
   ops.pack_weight = packing == Packing::kNone ? measure_weight : pack_weight;
+  ops.pack_codes = packing == Packing::kNone ? measure_codes : pack_codes;
   ops.workspace_bytes = workspace_bytes;
   ops::set_default_composites(ops);
   return ops;

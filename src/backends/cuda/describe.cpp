@@ -74,6 +74,8 @@ std::string describe_device(int device) {
     text +=
         probe.ok() ? ", wgmma self-check passed" : ", wgmma self-check failed: " + probe.message();
   }
+  text +=
+      sm == 90 ? "; FP8 weights stay FP8" : "; FP8 weights become bfloat16 (they stay on sm_90)";
   return text + "; " + describe_attention(sm);
 }
 

@@ -130,11 +130,16 @@ void CudaDevice::copy_pinned_to_device(void* device_dst, const void* host_src, i
              "cudaMemcpyAsync of pinned memory");
 }
 
-void CudaDevice::copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) {
+void CudaDevice::copy_to_pinned(void* host_dst, const void* device_src, int64_t size_bytes) {
   if (size_bytes <= 0) return;
   check_cuda(cudaMemcpyAsync(host_dst, device_src, unsigned_size(size_bytes),
                              cudaMemcpyDeviceToHost, stream()),
              "cudaMemcpyAsync to the host");
+}
+
+void CudaDevice::copy_to_host(void* host_dst, const void* device_src, int64_t size_bytes) {
+  if (size_bytes <= 0) return;
+  copy_to_pinned(host_dst, device_src, size_bytes);
   stream_.synchronize();
 }
 

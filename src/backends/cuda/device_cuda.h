@@ -68,6 +68,7 @@ class CudaDevice : public Device {
   // It stays in memory: only as much as is needed.
   Result<Buffer> allocate_pinned(int64_t size_bytes, std::string_view what) override;
   void copy_pinned_to_device(void* device_dst, const void* host_src, int64_t size_bytes) override;
+  void copy_to_pinned(void* host_dst, const void* device_src, int64_t size_bytes) override;
 
   // Free memory, with what the pool has kept.
   MemoryInfo memory() const;

@@ -16,6 +16,10 @@ constexpr int kValues = 8;
 
 using Tile = ProductTile<kRows>;
 
+__device__ const __nv_bfloat16* row_of(const ProductCall& call, const Tile& tile, int i) {
+  return reinterpret_cast<const __nv_bfloat16*>(tile.weights(i, call.row_bytes));
+}
+
 // Eight values that are read once: they need not stay in the first cache.
 __device__ uint4 load_weights(const __nv_bfloat16* from) {
   uint4 words;
@@ -84,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile(call, static_cast<int>(blockIdx.x));
   const __nv_bfloat16* w[kRows];
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) w[i] = tile.weights(i, call.in_features);
+  for (int i = 0; i < kRows; ++i) w[i] = row_of(call, tile, i);
   const __nv_bfloat16* x[kTokens];
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) {
@@ -136,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
     const float value = __bfloat162float(x[k]);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      sums[0][i] += __bfloat162float(tile.weights(i, call.in_features)[k]) * value;
+      sums[0][i] += __bfloat162float(row_of(call, tile, i)[k]) * value;
     }
   }
   add_up<1>(sums, total, scratch);
@@ -153,6 +157,7 @@ void multiply_few_tokens(const FewTokensArgs& args, cudaStream_t stream) {
   if (args.x.rows == 0) return;
   OCTAVO_CHECK(args.x.dtype == DType::kBF16);
   if (streams_few_tokens(args)) return multiply_few_tokens_streamed(args, stream);
+  OCTAVO_CHECK(args.w[0]->dtype == DType::kBF16);
   const ProductCall call = make_product_call(args, kRows);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(call.num_tiles)),
                              .block = dim3(kThreads),

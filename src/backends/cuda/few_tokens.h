@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "backends/cuda/input_e4m3.h"
 #include "ops/ops.h"
 
 namespace octavo::backends::cuda {
@@ -18,15 +19,21 @@ namespace octavo::backends::cuda {
 // where they are not streamed.
 inline constexpr int64_t kFewTokens = 4;
 
+// A single row of up to so many values is rounded by the product with E4M3 matrices itself, sooner
+// than another kernel would. Of two rows that takes every block longer than that kernel.
+inline constexpr int64_t kSelfRoundedFeatures = 16384;
+
 inline constexpr int kMaxMatrices = 3;
 
 // out[i] = x · w[i]ᵀ + bias[i], where there is an out[i]. x: [n, in_features], bfloat16; outputs
-// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16.
+// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all E4M3 with scales by row
+// and one input form (pack_weight.h): then x is `rounded`, but for a single row.
 struct FewTokensArgs {
   ops::Mat out[kMaxMatrices];
   const ops::Weight* w[kMaxMatrices] = {};
   const float* bias[kMaxMatrices] = {};
   ops::Mat x;
+  E4M3Rows rounded;         // of E4M3 matrices, in place of x's data
   bool accumulate = false;  // adds to what the outputs hold
   // out[0] = activation(x · w[0]ᵀ) * (x · w[1]ᵀ), both of one shape; there are no other outputs.
   bool gated = false;

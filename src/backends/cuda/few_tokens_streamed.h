@@ -13,6 +13,12 @@ inline constexpr int64_t kStreamedTokens = 16;
 // of a row can be read at a time.
 bool streams_few_tokens(const FewTokensArgs& args);
 
+// Whether that is so of E4M3 matrices with an x that is not rounded yet.
+bool rounds_itself(const FewTokensArgs& args);
+
+// Whether the current device streams E4M3 matrices of rows of this length, for 8 tokens at least.
+bool streams_e4m3(int64_t in_features);
+
 void multiply_few_tokens_streamed(const FewTokensArgs& args, cudaStream_t stream);
 
 }  // namespace octavo::backends::cuda

@@ -1,10 +1,12 @@
 // Matrix products of the CUDA backend: few tokens by our own kernel, which reads the matrix at the
 // speed of memory, more by cuBLASLt; and the composite ops around them.
+#include <algorithm>
 #include <initializer_list>
 #include <vector>
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/few_tokens.h"
+#include "backends/cuda/linear_e4m3.h"
 #include "backends/cuda/ops_cuda.h"
 #include "backends/cuda/ops_state.h"
 #include "base/check.h"
@@ -12,18 +14,28 @@
 namespace octavo::backends::cuda {
 namespace {
 
-// x in bfloat16, in the workspace where it is not.
-ops::Mat in_bfloat16(ops::ExecContext& ctx, const ops::Mat& x) {
-  if (x.dtype == DType::kBF16) return x;
+// x in bfloat16, in the workspace where it is not, or where its rows do not lie as E4M3 products
+// read them.
+ops::Mat in_bfloat16(ops::ExecContext& ctx, const ops::Mat& x, const ops::Weight& w) {
+  const bool lies_well = x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+  if (x.dtype == DType::kBF16 && (lies_well || w.dtype != DType::kF8E4M3)) return x;
   const ops::Mat converted(ctx.workspace, DType::kBF16, x.rows, x.cols);
   OCTAVO_CHECK(dtype_bytes(DType::kBF16, x.rows * x.cols) <= ctx.workspace_bytes);
   convert(ctx, converted, x);
   return converted;
 }
 
+// Whether all are multiplied with one input as it is.
+bool are_bfloat16(std::initializer_list<const ops::Weight*> weights) {
+  return std::all_of(weights.begin(), weights.end(), [](const ops::Weight* w) {
+    return w->dtype == DType::kBF16 && w->input.as_it_is();
+  });
+}
+
 void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) {
   if (a.x.rows == 0) return;
-  const ops::Mat x = in_bfloat16(ctx, a.x);
+  const ops::Mat x = in_bfloat16(ctx, a.x, *a.w);
+  if (a.w->dtype == DType::kF8E4M3) return linear_e4m3(ctx, {a.out, x, a.w, a.bias}, accumulate);
   FewTokensArgs few;
   few.out[0] = a.out;
   few.w[0] = a.w;
@@ -44,17 +56,25 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   args.in_features = a.w->cols;
   // Biases are float32, which cuBLASLt takes with results of float32 only.
   args.bias = a.out.dtype == DType::kF32 ? a.bias : nullptr;
-  if (args.bias != a.bias || !Matmul::fits(args)) return multiply_few_tokens(few, stream_of(ctx));
+  if (!Matmul::fits(args)) return multiply_few_tokens(few, stream_of(ctx));
+  if (args.bias != a.bias) {
+    fill_bias(ctx, a.out, a.bias);
+    args.accumulate = true;
+  }
   const Status status = state_of(ctx).matmul().run(args, stream_of(ctx));
   if (status.code() == StatusCode::kUnsupported) return multiply_few_tokens(few, stream_of(ctx));
   check_op(status);
 }
 
-bool as_they_are(std::initializer_list<const ops::Weight*> weights) {
-  for (const ops::Weight* w : weights) {
-    if (!w->input.as_it_is()) return false;
+// What norm_gated_mlp does once gate and up are multiplied; `gated`: with each other, too.
+void finish_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a,
+                      bool gated) {
+  if (!gated) {
+    if (gated_down_e4m3(ctx, a)) return;
+    ops.activation_mul(ctx, {a.gate, a.gate, a.up, a.activation});
   }
-  return true;
+  ops.linear_residual(ops, ctx,
+                      {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
 }
 
 }  // namespace
@@ -68,6 +88,7 @@ void linear(ops::ExecContext& ctx, const ops::LinearArgs& a) {
 }
 
 void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRopeWriteArgs& a) {
+  if (linear_qkv_e4m3(ctx, a)) return;
   ops::Mat in = a.x;
   if (a.norm_weight != nullptr) {
     ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
@@ -77,8 +98,8 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
                        .w = {a.q_proj, a.k_proj, a.v_proj},
                        .bias = {a.q_bias, a.k_bias, a.v_bias},
                        .x = in};
-  if (takes_few_tokens(few) && as_they_are({a.q_proj, a.k_proj, a.v_proj})) {
-    few.x = in_bfloat16(ctx, in);
+  if (are_bfloat16({a.q_proj, a.k_proj, a.v_proj}) && takes_few_tokens(few)) {
+    few.x = in_bfloat16(ctx, in, *a.q_proj);
     return multiply_few_tokens(few, stream_of(ctx));
   }
   ops.linear(ctx, {a.q, in, a.q_proj, a.q_bias});
@@ -87,13 +108,16 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
 }
 
 void linear_residual(const ops::Ops& ops, ops::ExecContext& ctx, const ops::LinearResidualArgs& a) {
-  if (a.norm_weight == nullptr && as_they_are({a.w})) {
+  if (a.norm_weight == nullptr && a.w->input.as_it_is()) {
     return multiply(ctx, {a.x, a.y, a.w, a.bias}, true);
   }
   ops::linear_residual(ops, ctx, a);
 }
 
 void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormGatedMlpArgs& a) {
+  if (const GateUp made = norm_gate_up_e4m3(ctx, a); made != GateUp::kNone) {
+    return finish_gated_mlp(ops, ctx, a, made == GateUp::kGated);
+  }
   const ops::Mat in = a.norm_weight != nullptr ? a.normed : a.x;
   FewTokensArgs few = {.out = {a.gate},
                        .w = {a.gate_proj, a.up_proj},
@@ -101,14 +125,13 @@ void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormG
                        .x = in,
                        .gated = true,
                        .activation = a.activation};
-  if (!takes_few_tokens(few) || !as_they_are({a.gate_proj, a.up_proj})) {
+  if (!are_bfloat16({a.gate_proj, a.up_proj}) || !takes_few_tokens(few)) {
     return ops::norm_gated_mlp(ops, ctx, a);
   }
   if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});
-  few.x = in_bfloat16(ctx, in);
+  few.x = in_bfloat16(ctx, in, *a.gate_proj);
   multiply_few_tokens(few, stream_of(ctx));
-  ops.linear_residual(ops, ctx,
-                      {a.x, a.gate, a.down_proj, a.down_bias, a.normed, a.post_norm_weight, a.eps});
+  finish_gated_mlp(ops, ctx, a, true);
 }
 
 void norm_lm_head(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormLmHeadArgs& a) {

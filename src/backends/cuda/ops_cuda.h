@@ -1,5 +1,6 @@
 // The ops of the CUDA backend, as ops/ops.h says. Activations are bfloat16 or float32, weights
-// bfloat16. All run in the stream of ExecContext::device; an error is thrown (device_error.h).
+// bfloat16 or E4M3 (pack_weight.h). All run in the stream of ExecContext::device; an error is
+// thrown (device_error.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,6 +24,7 @@ void add(ops::ExecContext&, const ops::AddArgs&);
 void gather_rows(ops::ExecContext&, const ops::GatherRowsArgs&);
 void route(ops::ExecContext&, const ops::RouteArgs&);
 void combine_experts(ops::ExecContext&, const ops::CombineExpertsArgs&);
+void draw_tokens(ops::ExecContext&, const ops::DrawTokensArgs&);
 
 // One for each name of attention_choice.cpp that runs on a GPU.
 void attention_flash_3(ops::ExecContext&, const ops::AttentionArgs&);
@@ -33,6 +35,9 @@ void attention_eager(ops::ExecContext&, const ops::AttentionArgs&);
 void gather_rms_norm(ops::ExecContext&, const ops::RmsNormArgs&, const int32_t* row_ids);
 // The same values as another dtype.
 void convert(ops::ExecContext&, const ops::Mat& out, const ops::Mat& x);
+// out[t, :] = bias, or += bias.
+void fill_bias(ops::ExecContext&, const ops::Mat& out, const float* bias);
+void add_bias(ops::ExecContext&, const ops::Mat& out, const float* bias);
 
 // The first part of norm_qkv_rope_write: the norm and the projections.
 void linear_qkv(const ops::Ops&, ops::ExecContext&, const ops::NormQkvRopeWriteArgs&);

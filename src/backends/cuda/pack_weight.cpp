@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cuda/few_tokens_streamed.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/thread_pool.h"
@@ -91,6 +92,35 @@ Result<ops::Weight> pack_weight(const ops::Ops& ops, ops::PackContext& context,
   }
   weight.data = buffer.data.get();
   weight.owner = buffer.data;
+  return weight;
+}
+
+Result<std::optional<ops::Weight>> measure_codes(const ops::Ops& ops, ops::PackContext& context,
+                                                 const Tensor& tensor, const ops::Weight& form) {
+  const ops::InputForm& input = form.input;
+  const bool rounded =
+      input.order == nullptr &&
+      (input.rounding == ops::InputRounding::kStaticE4M3 ||
+       (input.rounding == ops::InputRounding::kDynamicE4M3 && input.group >= form.cols));
+  if (form.dtype != DType::kF8E4M3 || form.scale_block != form.cols || !rounded ||
+      form.rows % 16 != 0 || !streams_e4m3(form.cols)) {
+    return std::optional<ops::Weight>();
+  }
+  ops::Weight weight = OCTAVO_TRY(measure_weight(ops, context, tensor, {}));
+  weight.dtype = DType::kF8E4M3;
+  weight.input = input;
+  weight.input.by_kernel = true;
+  return std::optional(std::move(weight));
+}
+
+Result<std::optional<ops::Weight>> pack_codes(const ops::Ops& ops, ops::PackContext& context,
+                                              const Tensor& tensor, const ops::Weight& form) {
+  std::optional<ops::Weight> weight = OCTAVO_TRY(measure_codes(ops, context, tensor, form));
+  if (!weight.has_value()) return weight;
+  const Buffer buffer = OCTAVO_TRY(context.device.allocate(weight->size_bytes(), tensor.name));
+  context.device.copy_to_device(buffer.data.get(), tensor.data, buffer.size_bytes);
+  weight->data = buffer.data.get();
+  weight->owner = buffer.data;
   return weight;
 }
 

@@ -1,5 +1,5 @@
-// pack_weight of the CUDA backend: a matrix in device memory as bfloat16, row-major, whatever its
-// type was.
+// pack_weight of the CUDA backend: a matrix in device memory, row-major, as bfloat16 whatever its
+// type was; but codes of E4M3 that kernels compute with stay as they are.
 #pragma once
 
 #include "ops/ops.h"
@@ -14,5 +14,12 @@ Result<ops::Weight> pack_weight(const ops::Ops&, ops::PackContext& context, cons
 // The same checks and sizes, without data and without memory.
 Result<ops::Weight> measure_weight(const ops::Ops&, ops::PackContext& context, const Tensor& tensor,
                                    std::span<const int64_t> source_rows);
+
+// pack_codes: E4M3 with a scale for each row and inputs rounded to E4M3 by row, on GPUs that stream
+// such matrices, of a shape that cuBLASLt takes. Their kernels round the input.
+Result<std::optional<ops::Weight>> pack_codes(const ops::Ops&, ops::PackContext& context,
+                                              const Tensor& tensor, const ops::Weight& form);
+Result<std::optional<ops::Weight>> measure_codes(const ops::Ops&, ops::PackContext& context,
+                                                 const Tensor& tensor, const ops::Weight& form);
 
 }  // namespace octavo::backends::cuda

@@ -1,5 +1,7 @@
 // Ops that compute each value from a few others, or each row from itself: bound by memory, four
 // values a thread at a time where rows allow.
+#include <cuda_fp8.h>
+
 #include <algorithm>
 
 #include "backends/cuda/launch.h"
@@ -116,6 +118,57 @@ struct Add {
 };
 
 template <typename T>
+struct Bias {
+  Rows<T> out;
+  const float* bias;
+  bool add;
+
+  template <int kWidth>
+  __device__ void at(int64_t row, int64_t col) const {
+    Values<kWidth> values = load<kWidth>(bias + col);
+    if (add) {
+      const Values<kWidth> others = load<kWidth>(out.at(row, col));
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values.v[i] += others.v[i];
+    }
+    store<kWidth>(out.at(row, col), values);
+  }
+};
+
+void put_bias(const char* name, ops::ExecContext& ctx, const ops::Mat& out, const float* bias,
+              bool add) {
+  const ops::Mat row(const_cast<float*>(bias), DType::kF32, 1, out.cols);
+  with_type(out.dtype, [&]<typename T>() {
+    each_value(name, ctx, out, takes_fours(out) && takes_fours(row),
+               Bias<T>{Rows<T>(out), bias, add});
+  });
+}
+
+// Rows of a table of E4M3 codes, each with a scale.
+template <typename Out>
+struct EmbedCodes {
+  Rows<Out> out;
+  const __nv_fp8_storage_t* codes;
+  const float* scales;
+  const int32_t* row_ids;
+  float scale;
+  int64_t cols;
+
+  template <int kWidth>
+  __device__ void at(int64_t row, int64_t col) const {
+    const int64_t source = row_ids[row];
+    Values<kWidth> values;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const __nv_fp8_storage_t code = codes[source * cols + col + i];
+      values.v[i] =
+          __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3))) * scales[source] * scale;
+    }
+    store<kWidth>(out.at(row, col), values);
+  }
+};
+
+template <typename T>
 struct ScaleQueries {
   Rows<T> x;
   const int32_t* positions;
@@ -225,6 +278,14 @@ void rms_norm(ops::ExecContext& ctx, const ops::RmsNormArgs& a) {
 
 void embed(ops::ExecContext& ctx, const ops::EmbedArgs& a) {
   const ops::Weight& table = *a.table;
+  if (table.dtype == DType::kF8E4M3) {
+    return with_type(a.out.dtype, [&]<typename Out>() {
+      each_value(
+          "embed", ctx, a.out, takes_fours(a.out),
+          EmbedCodes<Out>{Rows<Out>(a.out), reinterpret_cast<const __nv_fp8_storage_t*>(table.data),
+                          table.scales, a.token_ids, a.scale, table.cols});
+    });
+  }
   const ops::Mat rows(const_cast<std::byte*>(table.data), table.dtype, table.rows, table.cols);
   gather("embed", ctx, a.out, rows, a.token_ids, nullptr, a.scale);
 }
@@ -260,6 +321,14 @@ void add(ops::ExecContext& ctx, const ops::AddArgs& a) {
                  Add<Out, In>{Rows<Out>(a.out), Rows<const In>(a.x)});
     });
   });
+}
+
+void fill_bias(ops::ExecContext& ctx, const ops::Mat& out, const float* bias) {
+  put_bias("fill_bias", ctx, out, bias, false);
+}
+
+void add_bias(ops::ExecContext& ctx, const ops::Mat& out, const float* bias) {
+  put_bias("add_bias", ctx, out, bias, true);
 }
 
 void scale_queries(ops::ExecContext& ctx, const ops::ScaleQueriesArgs& a) {

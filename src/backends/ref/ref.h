@@ -20,6 +20,7 @@ void add(ops::ExecContext&, const ops::AddArgs&);
 void gather_rows(ops::ExecContext&, const ops::GatherRowsArgs&);
 void route(ops::ExecContext&, const ops::RouteArgs&);
 void combine_experts(ops::ExecContext&, const ops::CombineExpertsArgs&);
+void draw_tokens(ops::ExecContext&, const ops::DrawTokensArgs&);
 
 // All of the above, with the default composites.
 ops::Ops make_ops();

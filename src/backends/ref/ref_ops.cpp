@@ -22,6 +22,7 @@ ops::Ops make_ops() {
   ops.gather_rows = gather_rows;
   ops.route = route;
   ops.combine_experts = combine_experts;
+  ops.draw_tokens = draw_tokens;
   ops.pack_weight = pack_row_major;
   ops.workspace_bytes = [](int64_t, int64_t, int) -> int64_t { return 0; };
   ops::set_default_composites(ops);

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "tokenizer/jinja/interpreter.h"
+#include "tokenizer/jinja/select.h"
 
 namespace octavo::tokenizer::jinja {
 
@@ -138,16 +139,11 @@ Result<bool> Interpreter::compare_values(CompareOp op, const Value& a, const Val
       return contains(b, a);
     case CompareOp::kNotIn:
       return !OCTAVO_TRY(contains(b, a));
-    case CompareOp::kEq:
-    case CompareOp::kNe: {
-      if (a.kind() == b.kind()) {
-        OCTAVO_TRY(charge(std::min(extent_of(a).weight, extent_of(b).weight) / 4));
-      }
-      return equals(a, b) == (op == CompareOp::kEq);
-    }
     default:
       break;
   }
+  if (a.kind() == b.kind()) OCTAVO_TRY(charge_comparison(*this, a, b));
+  if (op == CompareOp::kEq || op == CompareOp::kNe) return equals(a, b) == (op == CompareOp::kEq);
   const int order = OCTAVO_TRY(compare(a, b));
   if (order == 2) return false;
   switch (op) {

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "tokenizer/jinja/decimal.h"
 #include "tokenizer/jinja/runtime.h"
 #include "tokenizer/jinja/text.h"
 
@@ -75,7 +76,7 @@ Value parse_float(std::string_view text) {
   double value = 0;
   const auto parsed = std::from_chars(rest.data(), rest.data() + rest.size(), value);
   if (is_nan || parsed.ptr != rest.data() + rest.size()) return Value();
-  if (parsed.ec == std::errc::result_out_of_range) value = std::strtod(digits.c_str(), nullptr);
+  if (parsed.ec == std::errc::result_out_of_range) value = parse_decimal(digits);
   return Value::real(negative ? -std::abs(value) : value);
 }
 

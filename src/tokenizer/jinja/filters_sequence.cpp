@@ -187,7 +187,7 @@ Result<Value> filter_extreme(Runtime& rt, const Value& v, Args args) {
   const std::vector<Value> keys = OCTAVO_TRY(keys_of(rt, items, bound[1], truthy(bound[0])));
   size_t best = 0;
   for (size_t i = 1; i < items.size(); ++i) {
-    OCTAVO_TRY(rt.charge(extent_of(keys[i]).weight));
+    OCTAVO_TRY(charge_comparison(rt, keys[i], keys[best]));
     if (OCTAVO_TRY(compare(keys[i], keys[best])) == wanted) best = i;
   }
   return items[best];
@@ -221,10 +221,10 @@ Result<Value> filter_batch(Runtime& rt, const Value& v, Args args) {
     batch.push_back(item);
   }
   if (batch.empty()) return iterator(rt, out);
-  const auto missing = size - static_cast<int64_t>(batch.size());
-  if (!bound[1].missing() && !bound[1].is_none() && missing > 0) {
-    OCTAVO_TRY(rt.charge(missing));
-    batch.insert(batch.end(), static_cast<size_t>(missing), bound[1]);
+  if (const auto filled = static_cast<int64_t>(batch.size());
+      !bound[1].missing() && !bound[1].is_none() && size > filled) {
+    OCTAVO_TRY(rt.charge(size - filled));
+    batch.insert(batch.end(), static_cast<size_t>(size - filled), bound[1]);
   }
   OCTAVO_TRY(flush());
   return iterator(rt, out);

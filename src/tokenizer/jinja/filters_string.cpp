@@ -90,8 +90,9 @@ Result<Value> filter_center(Runtime& rt, const Value& v, Args args) {
   const auto bound = OCTAVO_TRY(bind<1>(args, {"width"}, 0));
   const int64_t width = bound[0].missing() ? 80 : OCTAVO_TRY(to_index(bound[0], "the width"));
   const Str* s = OCTAVO_TRY(rt.to_text(v));
-  const int64_t margin = width - OCTAVO_TRY(rt.length(Value::of(s)));
-  if (margin <= 0) return Value::of(s);
+  const int64_t length = OCTAVO_TRY(rt.length(Value::of(s)));
+  if (width <= length) return Value::of(s);
+  const int64_t margin = width - length;
   OCTAVO_TRY(rt.check_text(static_cast<size_t>(width)));
   // Python puts the odd space on the left where the width is odd.
   const int64_t left = margin / 2 + (margin & width & 1);

@@ -276,8 +276,9 @@ Result<Value> method_justify(Runtime& rt, const Value& self, Args args) {
   const std::string_view fill =
       bound[1].missing() ? " " : OCTAVO_TRY(to_string_argument(bound[1], "the fill"))->text;
   if (char_count(fill) != 1) return invalid_argument("the fill must be one character");
-  const int64_t margin = width - OCTAVO_TRY(rt.length(self));
-  if (margin <= 0) return self;
+  const int64_t length = OCTAVO_TRY(rt.length(self));
+  if (width <= length) return self;
+  const int64_t margin = width - length;
   OCTAVO_TRY(rt.check_text(static_cast<size_t>(margin)));
   OCTAVO_TRY(rt.charge(margin));
   const int64_t left = side == Justify::kLeft    ? 0
@@ -294,8 +295,9 @@ Result<Value> method_justify(Runtime& rt, const Value& self, Args args) {
 Result<Value> method_zfill(Runtime& rt, const Value& self, Args args) {
   const auto bound = OCTAVO_TRY(bind<1>(args, {""}, 1));
   const int64_t width = OCTAVO_TRY(to_index(bound[0], "the width"));
-  const int64_t margin = width - OCTAVO_TRY(rt.length(self));
-  if (margin <= 0) return self;
+  const int64_t length = OCTAVO_TRY(rt.length(self));
+  if (width <= length) return self;
+  const int64_t margin = width - length;
   OCTAVO_TRY(rt.check_text(static_cast<size_t>(margin)));
   const std::string_view text = self.text();
   const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;

@@ -242,9 +242,15 @@ Result<Value> Runtime::slice_range(const Sequence& range, int64_t start, int64_t
   std::vector<Value> items;
   for (int64_t i = 0; i < count; ++i) items.push_back(range.items[start + i * step]);
   const Value out = OCTAVO_TRY(heap_.sequence(SequenceKind::kRange, items));
-  out.sequence().start = range.start + start * range.step;
-  out.sequence().step = range.step * step;
-  out.sequence().stop = out.sequence().start + count * out.sequence().step;
+  Sequence& sliced = out.sequence();
+  // The first of no items may lie outside of the range.
+  if (__builtin_mul_overflow(start, range.step, &sliced.start) ||
+      __builtin_add_overflow(sliced.start, range.start, &sliced.start) ||
+      __builtin_mul_overflow(range.step, step, &sliced.step) ||
+      __builtin_mul_overflow(count, sliced.step, &sliced.stop) ||
+      __builtin_add_overflow(sliced.stop, sliced.start, &sliced.stop)) {
+    return too_large();
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "base/format.h"
+#include "tokenizer/jinja/decimal.h"
 #include "tokenizer/jinja/parser.h"
 
 namespace octavo::tokenizer::jinja {
@@ -248,7 +249,7 @@ Result<ExprPtr> ExpressionParser::parse_number() {
   std::erase(digits, '_');
   auto node = make<ConstExpr>(token.offset);
   if (token.kind == TokenKind::kFloat) {
-    node->value = Value::real(std::strtod(digits.c_str(), nullptr));
+    node->value = Value::real(parse_decimal(digits));
     return ExprPtr(std::move(node));
   }
   const char prefix = digits.size() > 1 ? static_cast<char>(digits[1] | 0x20) : '\0';

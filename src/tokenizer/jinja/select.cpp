@@ -17,6 +17,9 @@ Result<Value> iterator(Runtime& rt, const std::vector<Value>& items) {
   return rt.heap().sequence(SequenceKind::kIterator, items);
 }
 
+// map('map', 'map', …) calls as many filters within one another.
+constexpr size_t kMaxMapArguments = 200;
+
 CallArgs drop_first(const CallArgs& args, size_t count) {
   CallArgs rest;
   rest.positional.assign(args.positional.begin() + static_cast<std::ptrdiff_t>(count),
@@ -43,6 +46,9 @@ Result<Value> filter_map(Runtime& rt, const Value& v, Args args) {
                   [](const auto& keyword) { return keyword.first->text == "attribute"; });
   if (by_attribute) return map_attribute(rt, v, args);
   if (args.positional.empty()) return invalid_argument("map needs the name of a filter");
+  if (args.positional.size() > kMaxMapArguments) {
+    return invalid_argument(format("map takes at most {} arguments", kMaxMapArguments));
+  }
   const Str* name = OCTAVO_TRY(to_string_argument(args.positional[0], "a filter's name"));
   const FilterFn filter = find_filter(name->text);
   const CallArgs rest = drop_first(args, 1);
@@ -120,7 +126,7 @@ class MergeSort {
   Result<bool> keeps_order(size_t first, size_t second) {
     const Value& a = keys_[reverse_ ? first : second];
     const Value& b = keys_[reverse_ ? second : first];
-    OCTAVO_TRY(rt_.charge(1 + std::min(extent_of(a).weight, extent_of(b).weight) / 4));
+    OCTAVO_TRY(charge_comparison(rt_, a, b));
     return OCTAVO_TRY(compare(a, b)) != -1;
   }
 
@@ -173,6 +179,10 @@ Result<Value> sort_key(Runtime& rt, const Value& v, bool case_sensitive) {
   if (case_sensitive || !v.is_string()) return v;
   const FilterFn lower = find_filter("lower");
   return lower(rt, v, {});
+}
+
+Status charge_comparison(Runtime& rt, const Value& a, const Value& b) {
+  return rt.charge(1 + std::min(extent_of(a).weight, extent_of(b).weight) / 4);
 }
 
 Result<std::vector<size_t>> sorted_order(Runtime& rt, std::span<const Value> keys, bool reverse) {

@@ -1,4 +1,4 @@
-// Attribute paths ("a.b.0"), which many filters take, and sorting.
+// Attribute paths ("a.b.0"), which many filters take, comparing and sorting.
 #pragma once
 
 #include <vector>
@@ -21,6 +21,9 @@ class AttributePath {
 
 // Strings in lower case, unless `case_sensitive`.
 Result<Value> sort_key(Runtime& rt, const Value& v, bool case_sensitive);
+
+// For one comparison of `a` and `b`: of equality or of order.
+Status charge_comparison(Runtime& rt, const Value& a, const Value& b);
 
 // The order that sorts `keys` stably; an error where two of them have no order.
 Result<std::vector<size_t>> sorted_order(Runtime& rt, std::span<const Value> keys, bool reverse);

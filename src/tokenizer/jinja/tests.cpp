@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
-#include "tokenizer/jinja/runtime.h"
+#include "tokenizer/jinja/select.h"
 #include "tokenizer/unicode_case.h"
 
 namespace octavo::tokenizer::jinja {
@@ -124,7 +124,7 @@ Test test_same_as(Runtime&, const Value& v, const CallArgs& args) {
 }
 Test test_equal(Runtime& rt, const Value& v, const CallArgs& args) {
   const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {""}, 1));
-  OCTAVO_TRY(rt.charge(std::min(extent_of(v).weight, extent_of(bound[0]).weight) / 4));
+  OCTAVO_TRY(charge_comparison(rt, v, bound[0]));
   return equals(v, bound[0]);
 }
 Test test_not_equal(Runtime& rt, const Value& v, const CallArgs& args) {
@@ -132,21 +132,22 @@ Test test_not_equal(Runtime& rt, const Value& v, const CallArgs& args) {
 }
 
 // The order of value and argument; 2 where a number is NaN.
-Result<int> order_of(const Value& v, const CallArgs& args) {
+Result<int> order_of(Runtime& rt, const Value& v, const CallArgs& args) {
   const std::array<Value, 1> bound = OCTAVO_TRY(bind<1>(args, {""}, 1));
+  OCTAVO_TRY(charge_comparison(rt, v, bound[0]));
   return compare(v, bound[0]);
 }
-Test test_less(Runtime&, const Value& v, const CallArgs& args) {
-  return OCTAVO_TRY(order_of(v, args)) == -1;
+Test test_less(Runtime& rt, const Value& v, const CallArgs& args) {
+  return OCTAVO_TRY(order_of(rt, v, args)) == -1;
 }
-Test test_less_equal(Runtime&, const Value& v, const CallArgs& args) {
-  return OCTAVO_TRY(order_of(v, args)) <= 0;
+Test test_less_equal(Runtime& rt, const Value& v, const CallArgs& args) {
+  return OCTAVO_TRY(order_of(rt, v, args)) <= 0;
 }
-Test test_greater(Runtime&, const Value& v, const CallArgs& args) {
-  return OCTAVO_TRY(order_of(v, args)) == 1;
+Test test_greater(Runtime& rt, const Value& v, const CallArgs& args) {
+  return OCTAVO_TRY(order_of(rt, v, args)) == 1;
 }
-Test test_greater_equal(Runtime&, const Value& v, const CallArgs& args) {
-  const int order = OCTAVO_TRY(order_of(v, args));
+Test test_greater_equal(Runtime& rt, const Value& v, const CallArgs& args) {
+  const int order = OCTAVO_TRY(order_of(rt, v, args));
   return order == 0 || order == 1;
 }
 

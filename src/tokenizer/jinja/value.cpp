@@ -15,6 +15,12 @@ namespace {
 constexpr size_t kSmallDict = 8;
 constexpr size_t kNotFound = SIZE_MAX;
 
+// A dict looks at the lowest bits, which multiples of a power of two have in common.
+size_t hash_integer(int64_t i) {
+  const uint64_t hash = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u;
+  return hash ^ hash >> 32;
+}
+
 int order(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return 2;
   return a < b ? -1 : a > b ? 1 : 0;
@@ -252,11 +258,11 @@ size_t hash_value(const Value& v) {
   switch (v.kind()) {
     case Kind::kBool:
     case Kind::kInt:
-      return std::hash<int64_t>{}(v.integer());
+      return hash_integer(v.integer());
     case Kind::kFloat: {
       const double d = v.real();  // 1.0 and 1 are the same key
       if (d >= -0x1p62 && d <= 0x1p62 && d == std::floor(d)) {
-        return std::hash<int64_t>{}(static_cast<int64_t>(d));
+        return hash_integer(static_cast<int64_t>(d));
       }
       return std::hash<double>{}(d);
     }
@@ -264,13 +270,18 @@ size_t hash_value(const Value& v) {
     case Kind::kBigInt:
       return std::hash<std::string_view>{}(v.text());
     case Kind::kSequence: {
-      if (!v.sequence().is_tuple()) return v.sequence().items.size();
+      if (v.sequence().kind == SequenceKind::kRange) return v.sequence().items.size();
+      if (!v.sequence().is_tuple()) return std::hash<const void*>{}(v.identity());
       size_t hash = 0x345678;
       for (const Value& item : v.sequence().items) hash = hash * 1000003 ^ hash_value(item);
       return hash;
     }
-    default:
+    case Kind::kMissing:
+    case Kind::kUndefined:
+    case Kind::kNone:
       return static_cast<size_t>(v.kind());
+    default:
+      return std::hash<const void*>{}(v.identity());
   }
 }
 

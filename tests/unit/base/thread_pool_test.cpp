@@ -59,6 +59,15 @@ TEST(ThreadPool, PartsBecomeSmaller) {
   }
 }
 
+TEST(ThreadPool, MoreThreadsThanPartsFitIntoATicket) {
+  const auto pool = ThreadPool::create(2100);
+  if (!pool.ok()) GTEST_SKIP() << pool.status().message();
+  std::atomic<int64_t> done{0};
+  (*pool)->parallel_for(1'000'000, 1,
+                        [&](int64_t begin, int64_t end, int) { done.fetch_add(end - begin); });
+  EXPECT_EQ(done.load(), 1'000'000);
+}
+
 TEST(ThreadPool, AThreadIsInOneCallAtATime) {
   ThreadPool pool(4);
   std::vector<std::atomic<int>> inside(4);

@@ -32,6 +32,14 @@ TEST(Utf8, ReplacesMaximalSubparts) {
   EXPECT_EQ(utf8_replace_invalid("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
 }
 
+TEST(Utf8, PrintableTextSteersNoTerminal) {
+  EXPECT_EQ(printable("a é 😀 \\x1b"), "a é 😀 \\x1b");
+  EXPECT_EQ(printable("a\x1B[2J\r\n\x7F"), "a\\x1b[2J\\x0d\\x0a\\x7f");
+  EXPECT_EQ(printable("\u0080\u009B31m\u009F\u00A0"), "\\x80\\x9b31m\\x9f\u00A0");
+  EXPECT_EQ(printable("a\xFF\x9B"), "a\uFFFD\uFFFD");
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
 TEST(Utf8, IncompleteSuffix) {
   EXPECT_EQ(utf8_incomplete_suffix(""), 0u);
   EXPECT_EQ(utf8_incomplete_suffix("abc"), 0u);

@@ -245,6 +245,43 @@ TEST(EngineCore, CancellingOneOfManyForksFreesAll) {
   world.last_event_of(1);
 }
 
+TEST(EngineCore, AnAsynchronousStepIsDeliveredDuringTheNext) {
+  World world;
+  world.executor.async = true;
+  std::vector<size_t> known;  // events when a step begins
+  world.executor.on_step = [&](int64_t, const Plan&) -> Status {
+    known.push_back(world.events.size());
+    return {};
+  };
+  ASSERT_TRUE(world.add(1, request_of(4, 3, OutputKind::kDelta)).ok());
+  ASSERT_TRUE(world.core->step());
+  EXPECT_TRUE(world.core->has_news());
+  ASSERT_TRUE(world.core->step());
+  ASSERT_TRUE(world.core->step());
+  EXPECT_EQ(known, (std::vector<size_t>{0, 0, 1}));
+  EXPECT_EQ(world.events.size(), 2u);
+  world.core->end(1, cancelled("too late: only the event is missing"));
+  EXPECT_TRUE(world.last_event_of(1).status.ok());
+  EXPECT_FALSE(world.core->deliver());
+  EXPECT_FALSE(world.core->step());
+  EXPECT_EQ(world.core->stats().num_finished, 1);
+}
+
+// A request that fails is not part of the step that is begun before its event goes out.
+TEST(EngineCore, AnAsynchronousStepsFailureEndsItsRequestAtOnce) {
+  World world;
+  world.executor.async = true;
+  world.executor.on_step = [](int64_t, const Plan&) { return Status(); };
+  world.executor.on_logits = [](int64_t step, std::vector<float>& logits) {
+    if (step == 2) logits[0] = NAN;
+  };
+  ASSERT_TRUE(world.add(1, request_of(4, 6)).ok());
+  ASSERT_TRUE(world.add(2, request_of(5, 6)).ok());
+  world.run();
+  EXPECT_EQ(world.last_event_of(1).status.code(), StatusCode::kInternal);
+  EXPECT_TRUE(world.last_event_of(2).status.ok());
+}
+
 TEST(EngineCore, DeltasCarryTextTokensAndLogprobsOnce) {
   World world;
   EngineRequest request = request_of(10, 12, OutputKind::kDelta);

@@ -20,8 +20,9 @@ class FakeExecutor : public Executor {
   // Called after each step with the logits.
   std::function<void(int64_t step, std::vector<float>& logits)> on_logits;
 
-  // For pool().
+  // For pool() and is_async().
   std::unique_ptr<ThreadPool> threads;
+  bool async = false;
 
   TokenId next_token(const Sequence& sequence, int64_t position) const {
     return static_cast<TokenId>((7 * sequence.token_ids[position] + 3 * position + 1) %
@@ -48,6 +49,7 @@ class FakeExecutor : public Executor {
   }
 
   ThreadPool* pool() override { return threads.get(); }
+  bool is_async() const override { return async; }
 
  private:
   // A row of a position is the token there, and the position.

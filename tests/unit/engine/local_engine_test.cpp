@@ -23,6 +23,7 @@ constexpr int64_t kVocabSize = 50;
 using OnStep = std::function<Status(int64_t, const Plan&)>;
 
 std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const EngineConfig& config = {},
+                                   bool async = false,
                                    const std::function<double()>& clock = now_seconds) {
   LocalEngine::Parts parts;
   parts.config = config;
@@ -35,6 +36,7 @@ std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const Engine
   parts.core.vocab_size = kVocabSize;
   auto executor = std::make_unique<FakeExecutor>(kVocabSize);
   executor->on_step = on_step;
+  executor->async = async;
   parts.executor = std::move(executor);
   parts.tokenizer = std::make_unique<testing::LetterTokenizer>(kVocabSize);
   parts.clock = clock;
@@ -80,10 +82,10 @@ void expect_balanced(const EngineStats& stats) {
             stats.num_blocks);
 }
 
-TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
+void expect_no_leaks_in_a_storm(bool async) {
   constexpr int kThreads = 4;
   constexpr int kRequests = 60;
-  const auto engine = start();
+  const auto engine = start(nullptr, {}, async);
   std::array<std::array<std::atomic<int>, kRequests>, kThreads> endings{};
   std::vector<std::thread> threads;
   std::atomic<int> accepted{0};
@@ -120,6 +122,14 @@ TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
   }
   EXPECT_EQ(engine->submit(request_of(1, 1), [](const auto&) {}).status().code(),
             StatusCode::kUnavailable);
+}
+
+TEST(LocalEngine, StormsOfRequestsAndCancelsLeakNothing) {
+  expect_no_leaks_in_a_storm(false);
+}
+
+TEST(LocalEngine, StormsOnAnAsynchronousExecutorLeakNothing) {
+  expect_no_leaks_in_a_storm(true);
 }
 
 TEST(LocalEngine, ShutdownEndsWhatRunsAndWhatWaits) {
@@ -175,7 +185,7 @@ TEST(LocalEngine, APauseDoesNotCountAsAStepThatTakesLong) {
         go_on.get_future().wait();
         return {};
       },
-      {}, [&] { return time.load(); });
+      {}, false, [&] { return time.load(); });
   engine->pause();
   ASSERT_TRUE(engine->submit(request_of(10, 5), [](const auto&) {}).ok());
   time = 1001;
@@ -185,6 +195,22 @@ TEST(LocalEngine, APauseDoesNotCountAsAStepThatTakesLong) {
   EXPECT_EQ(engine->stats().last_step_age_s, 3);
   go_on.set_value();
   EXPECT_TRUE(engine->drain(60).ok());
+}
+
+// An asynchronous executor's steps are delivered during the step after; a pause is no such step.
+TEST(LocalEngine, APauseKeepsBackNothingThatIsDone) {
+  AsyncEngine* running = nullptr;
+  const auto pause = [&](int64_t, const Plan&) -> Status {
+    running->pause();
+    return {};
+  };
+  const auto engine = start(pause, {}, true);
+  running = engine.get();
+  Ending ending;
+  ASSERT_TRUE(engine->submit(request_of(10, 1), ending.sink()).ok());
+  EXPECT_TRUE(ending.future.get().status.ok());
+  EXPECT_TRUE(engine->drain(60).ok());
+  EXPECT_EQ(engine->stats().num_finished, 1);
 }
 
 TEST(LocalEngine, ARequestsOwnStopTokenCancelsIt) {

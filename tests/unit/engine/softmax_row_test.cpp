@@ -20,7 +20,7 @@ std::vector<float> random_row(Rng& rng, size_t size) {
 
 double exact_weight(float logit, float max, float scale) {
   const float scaled = (logit - max) * scale;
-  return scaled >= SoftmaxRow::kLeastScaled ? std::exp(static_cast<double>(scaled)) : 0;
+  return scaled >= ops::kLeastScaled ? std::exp(static_cast<double>(scaled)) : 0;
 }
 
 TEST(SoftmaxRow, WeightsAreExponentials) {

@@ -100,6 +100,11 @@ TEST_F(TokenizerFiles, TheChatTemplateMayBeAFile) {
   EXPECT_EQ(load()->render("[]", {}).value().text, "of the config");
   write("chat_template.jinja", "of the file");
   EXPECT_EQ(load()->render("[]", {}).value().text, "of the file");
+  write("chat_template.jinja", "{% of the file");
+  const auto broken = load()->render("[]", {});
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.status().message().rfind(folder_ + "/chat_template.jinja: ", 0), 0u)
+      << broken.status().message();
 }
 
 TEST_F(TokenizerFiles, TokenizerModelCountsWhereNothingElseIs) {

@@ -184,6 +184,26 @@ TEST(Safetensors, TheWriterWritesWhatTheReaderReads) {
   EXPECT_EQ(std::memcmp(file->bytes().data() + header.tensors[1].offset_bytes, b.data(), 3), 0);
   const Tensor twice[] = {tensors[0], tensors[0]};
   EXPECT_FALSE(write_safetensors(path, twice).ok());
+  const Tensor blocks[] = {{"q", DType::kQ8_0, {1, 32}, tensors[0].data, nullptr}};
+  const Status refused = write_safetensors(path, blocks);
+  EXPECT_EQ(refused.code(), StatusCode::kUnsupported);
+  EXPECT_NE(refused.message().find("'q': safetensors has no type q8_0"), std::string::npos);
+}
+
+TEST(Safetensors, TheWriterKnowsEveryTypeOfTheReader) {
+  const std::string path = testing::temp_path("types.safetensors");
+  const std::vector<std::byte> bytes(8);
+  int written = 0;
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype_traits(dtype).quantized) continue;
+    const Tensor tensors[] = {{"a", dtype, {1}, bytes.data(), nullptr}};
+    ASSERT_TRUE(write_safetensors(path, tensors).ok()) << dtype_traits(dtype).name;
+    const auto file = MmapFile::open(path).value();
+    EXPECT_EQ(read_safetensors_header(file->bytes(), path)->tensors.at(0).dtype, dtype);
+    ++written;
+  }
+  EXPECT_EQ(written, 15);
 }
 
 // A folder with config.json and what a test adds.

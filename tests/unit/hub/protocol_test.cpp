@@ -34,7 +34,8 @@ TEST(Protocol, FileInfo) {
 }
 
 TEST(Protocol, SizesThatAreNone) {
-  for (const char* size : {"", "-1", "x", "1x", "99999999999999999999", " 1"}) {
+  for (const char* size : {"", "-1", "x", "1x", "99999999999999999999", " 1", "4398046511105",
+                           "9223372036854775807"}) {
     EXPECT_FALSE(
         parse_file_info(with_headers({{"etag", "\"a\""}, {"content-length", size}}), kSubject).ok())
         << size;

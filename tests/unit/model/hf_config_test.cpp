@@ -159,6 +159,8 @@ TEST(HfConfig, RotationsAreCheckedByKey) {
            {"short_factor", JsonArray{1, 1, 1, 1, 1, 1}},
            {"long_factor", JsonArray{1, 1, 1, 1, 1, 0}}},
           "long_factor");
+  refused("phi3", {{"type", "linear"}, {"factor", 2}, {"partial_rotary_factor", 1e300}},
+          "partial_rotary_factor");
   refused("phi3", {{"type", "linear"}, {"factor", 2}, {"partial_rotary_factor", 0.3}},
           "partial_rotary_factor");
 }

@@ -6,15 +6,14 @@
 #include <cstring>
 #include <set>
 
-#include "backends/registry.h"
 #include "base/format.h"
-#include "base/thread_pool.h"
 #include "formats/hf_checkpoint.h"
 #include "formats/safetensors.h"
 #include "quant/quantized_matrix.h"
 #include "quant/scheme.h"
 #include "tensor/float8.h"
 #include "unit/quant/folder_source.h"
+#include "unit/quant/product.h"
 
 namespace octavo::quant {
 namespace {
@@ -128,40 +127,26 @@ TEST_P(GoldenSchemes, ProductsOfRoundedInputs) {
   const auto matrix = source.scheme().value()->load(source, module, rows, cols).value();
   for (const char* name : {"ref", "cpu"}) {
     SCOPED_TRACE(name);
-    auto backend = backends::open_backend(name, backends::Arithmetic::kFloat32).value();
-    ops::PackContext packing{*backend.device, nullptr, nullptr};
-    ops::Weight weight = backend.ops.pack_weight(backend.ops, packing, matrix.tensor, {}).value();
-    weight.scales = matrix.scales.data();
-    weight.scale_block = matrix.scale_block;
-    weight.input = matrix.input;
+    const testing::Product product = testing::multiply(name, matrix, input);
     const int64_t n = static_cast<int64_t>(input.size()) / cols;
-    std::vector<float> x = input;
-    std::vector<float> prepared(x.size());
-    std::vector<float> out(n * rows);
-    ThreadPool pool(1);
-    std::vector<std::byte> workspace(backend.ops.workspace_bytes(n, cols, 1) +
-                                     ops::prepared_input_bytes(n, cols) + 64);
-    auto* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
-    ops::ExecContext ctx{&pool, aligned, static_cast<int64_t>(workspace.size()) - 64};
-    const ops::Mat in(x.data(), DType::kF32, n, cols);
-    const ops::Mat prepared_mat(prepared.data(), DType::kF32, n, cols);
-    backend.ops.prepare_input(ctx, {prepared_mat, in, weight.input});
     const auto scales = golden.at("linear.scales");
     const auto codes = golden.bytes("linear.codes");
     const int64_t per_row = static_cast<int64_t>(scales.size()) / n;
     int64_t different = 0;
-    for (size_t i = 0; i < prepared.size(); ++i) {
+    for (size_t i = 0; i < product.rounded.size(); ++i) {
       const auto row = static_cast<int64_t>(i) / cols;
       const auto col = static_cast<int64_t>(i) % cols;
       const float scale =
           per_row == 0 ? scales[0] : scales[row * per_row + (per_row == 1 ? 0 : col / 128)];
-      different += prepared[i] != e4m3_to_float(static_cast<uint8_t>(codes[i])) * scale;
+      different += product.rounded[i] != e4m3_to_float(static_cast<uint8_t>(codes[i])) * scale;
     }
     EXPECT_EQ(different, 0);
-    backend.ops.linear(ctx, {{out.data(), DType::kF32, n, rows}, in, &weight});
     double largest = 0;
     for (const float value : output) largest = std::max(largest, std::abs(double{value}));
-    for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], output[i], 1e-4 * largest);
+    ASSERT_EQ(product.out.size(), output.size());
+    for (size_t i = 0; i < output.size(); ++i) {
+      EXPECT_NEAR(product.out[i], output[i], 1e-4 * largest);
+    }
   }
 }
 

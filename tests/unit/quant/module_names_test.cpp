@@ -46,6 +46,10 @@ const PatternCase kPatterns[] = {
     {"", "anything", true},
     {"(a*)*b", "aaaa", false},
     {"a+?b", "aab", true},
+    {"(a*)+b", "aab", true},
+    {"(a*)+b", "b", true},
+    {"(x?|y)+z", "z", true},
+    {"(x?|y)+z", "w", false},
 };
 
 TEST(ModuleNames, PatternsMatchAsInPython) {

@@ -4,13 +4,12 @@
 
 #include <cmath>
 
-#include "backends/registry.h"
 #include "base/format.h"
-#include "base/thread_pool.h"
 #include "quant/quantized_matrix.h"
 #include "quant/scaled_blocks.h"
 #include "unit/quant/damage.h"
 #include "unit/quant/folder_source.h"
+#include "unit/quant/product.h"
 
 namespace octavo::quant {
 namespace {
@@ -57,41 +56,15 @@ std::vector<float> values_of(const QuantizedMatrix& matrix) {
   return {values, values + floats.tensor.count()};
 }
 
-struct Products {
-  std::vector<float> rounded;
-  std::vector<float> out;
-};
-
-Products multiply(const char* backend_name, const QuantizedMatrix& matrix, std::vector<float> x) {
-  auto backend = backends::open_backend(backend_name, backends::Arithmetic::kFloat32).value();
-  ops::PackContext packing{*backend.device, nullptr, nullptr};
-  ops::Weight weight = backend.ops.pack_weight(backend.ops, packing, matrix.tensor, {}).value();
-  weight.scales = matrix.scales.data();
-  weight.scale_block = matrix.scale_block;
-  weight.input = matrix.input;
-  const int64_t cols = weight.cols;
-  const int64_t n = static_cast<int64_t>(x.size()) / cols;
-  Products products{std::vector<float>(x.size()), std::vector<float>(n * weight.rows)};
-  ThreadPool pool(1);
-  std::vector<std::byte> workspace(backend.ops.workspace_bytes(n, cols, 1) +
-                                   ops::prepared_input_bytes(n, cols) + 64);
-  auto* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
-  ops::ExecContext ctx{&pool, aligned, static_cast<int64_t>(workspace.size()) - 64};
-  const ops::Mat in(x.data(), DType::kF32, n, cols);
-  const ops::Mat rounded(products.rounded.data(), DType::kF32, n, cols);
-  backend.ops.prepare_input(ctx, {rounded, in, weight.input});
-  backend.ops.linear(ctx, {{products.out.data(), DType::kF32, n, weight.rows}, in, &weight});
-  return products;
-}
-
 void expect_products(const QuantizedMatrix& matrix, const FloatTensors& golden,
                      const std::string& input, std::span<const float> expected) {
   const std::vector<float> rounded = golden.at(input + ".rounded");
   for (const char* backend : {"ref", "cpu"}) {
     SCOPED_TRACE(backend);
-    const Products products = multiply(backend, matrix, golden.at(input + ".input"));
-    EXPECT_EQ(products.rounded, rounded);
-    ASSERT_EQ(products.out.size(), expected.size());
+    const testing::Product product =
+        testing::multiply(backend, matrix, golden.at(input + ".input"));
+    EXPECT_EQ(product.rounded, rounded);
+    ASSERT_EQ(product.out.size(), expected.size());
     const int64_t rows = matrix.tensor.shape[0];
     for (size_t i = 0; i < expected.size(); ++i) {
       const auto row = static_cast<int64_t>(i) / rows;
@@ -99,7 +72,7 @@ void expect_products(const QuantizedMatrix& matrix, const FloatTensors& golden,
       for (int64_t j = 0; j < rows; ++j) {
         largest = std::max(largest, std::abs(double{expected[row * rows + j]}));
       }
-      EXPECT_NEAR(products.out[i], expected[i], 1e-5 * largest) << i;
+      EXPECT_NEAR(product.out[i], expected[i], 1e-5 * largest) << i;
     }
   }
 }

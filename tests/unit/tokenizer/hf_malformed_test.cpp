@@ -141,6 +141,8 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
   const std::string empty_trie = normalizer("AAAAAA==");
   const std::string long_trie = normalizer("CAAAAAAAAAA=");
   const std::string odd_trie = normalizer("AwAAAAAAAAA=");
+  // A trie of one unit, and a text of more than 256 bytes.
+  const std::string long_text = normalizer("BAAAAAAAAAAA" + std::string(400, 'Y'));
   const char* const strip = R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})";
   const char* const regex = R"({"type": "Replace", "pattern": {"Regex": "a"}, "content": ""})";
   const BadCase cases[] = {
@@ -163,6 +165,7 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
       {{"normalizer"}, empty_trie.c_str(), kLoss, "cannot hold a trie of 0"},
       {{"normalizer"}, long_trie.c_str(), kLoss, "8 bytes cannot hold a trie of 8"},
       {{"normalizer"}, odd_trie.c_str(), kLoss, "cannot hold a trie of 3"},
+      {{"normalizer"}, long_text.c_str(), kLoss, "a replacement of 300 bytes, more than the 256"},
       {{"pre_tokenizer"}, R"({"type": "Metaspace"})", kLoss, "'replacement' is missing"},
       {{"pre_tokenizer"}, R"({"type": "Metaspace", "replacement": "ab"})", kLoss, "is 'ab'"},
       {{"pre_tokenizer"}, R"({"type": "Metaspace", "replacement": ""})", kLoss, "is ''"},

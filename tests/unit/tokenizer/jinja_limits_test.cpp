@@ -72,6 +72,9 @@ TEST(LimitsTest, DeepRenderingIsRefused) {
   expect_refused(
       "{% set ns = namespace(x=1) %}{% for i in range(300) %}"
       "{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}");
+  expect_refused("{{ 'a' | map(*(['map'] * 100000)) | list }}");
+  EXPECT_EQ(message_of("{{ ['a'] | map('map', 'upper') | map('list') | list }}"),
+            "rendered: [['A']]");
   const std::string count_down =
       "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% else %}end{% endif %}{% endmacro %}";
   EXPECT_EQ(message_of(count_down + "{{ f(150) }}"), "rendered: end");
@@ -85,6 +88,11 @@ TEST(LimitsTest, LongRenderingIsRefused) {
   expect_refused(loops + "{{ [a] * 10000 }}" + ends);
   expect_refused(loops + "{% set x = range(100000) | list %}" + ends);
   expect_refused(loops + "{{ 'x' * 1000000 == 'x' * 999999 ~ 'y' }}" + ends);
+  const std::string alike = "{% set x = 'x' * 1000000 %}{% set y = x ~ 'y' %}";
+  for (const char* use : {"{% if x < y %}{% endif %}", "{% if x is lt y %}{% endif %}",
+                          "{% if x is ge(y) %}{% endif %}", "{% set z = [x, y] | max %}"}) {
+    expect_refused(alike + loops + use + ends);
+  }
   expect_refused("{% set ns = namespace(x='ab') %}" + loops + "{% set ns.x = ns.x ~ ns.x %}" +
                  ends);
   expect_refused("{% set ns = namespace(x=[1]) %}" + loops + "{% set ns.x = ns.x + ns.x %}" + ends);
@@ -130,12 +138,36 @@ TEST(LimitsTest, LargeResultsAreRefused) {
            "{{ -9223372036854775807 - 2 }}",
            "{{ 9223372036854775807 * 2 }}",
            "{{ strftime_now('%c' * 1000) }}",
+           "{{ range(0, 9000000000000000000, 4000000000000000000)[:2:3] }}",
+           "{{ range(0, 9000000000000000000, 4000000000000000000)[:] }}",
        }) {
     expect_refused(source);
   }
   const std::string megabyte = "{% set x = 'y' * 1000000 %}";
   expect_refused(megabyte + "{% for i in range(70) %}{{ x }}{% endfor %}");
   EXPECT_TRUE(render(megabyte + "{% for i in range(60) %}{{ x }}{% endfor %}").ok());
+}
+
+TEST(LimitsTest, TheLeastIntegerIsANumberLikeOthers) {
+  const std::string least = "(-9223372036854775807 - 1)";
+  EXPECT_EQ(message_of("{{ [1, 2] | batch(" + least + ", 0) | list }}"), "rendered: [[1, 2]]");
+  EXPECT_EQ(message_of("{{ 'ab' | center(" + least + ") }}"), "rendered: ab");
+  for (const char* method : {"ljust", "rjust", "center", "zfill"}) {
+    EXPECT_EQ(message_of("{{ 'ab'." + std::string(method) + "(" + least + ") }}"), "rendered: ab");
+  }
+}
+
+// Keys that differ in their upper bits, or in nothing but being other objects.
+TEST(LimitsTest, ManyKeysAreFoundSoon) {
+  for (const auto& [source, count] : {
+           std::pair("{{ range(0, 429496729600000, 4294967296) | unique | list | length }}",
+                     "100000"),
+           std::pair("{{ ([{}] * 100000) | map('items') | unique | list | length }}", "100000"),
+       }) {
+    const double start = now_seconds();
+    EXPECT_EQ(message_of(source), "rendered: " + std::string(count)) << source;
+    EXPECT_LT(now_seconds() - start, kSoonSeconds) << source;
+  }
 }
 
 TEST(LimitsTest, DeepInputIsRefused) {

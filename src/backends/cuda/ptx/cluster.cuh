@@ -29,6 +29,11 @@ __device__ inline uint32_t cluster_address(uint32_t shared_address, uint32_t ran
   return address;
 }
 
+// Stores that the next cluster_wait() waits for.
+__device__ inline void cluster_store(uint32_t cluster_to, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(cluster_to), "f"(value) : "memory");
+}
+
 // Stores 4 bytes, which the barrier of the same block counts as it counts those of copies.
 __device__ inline void cluster_store(uint32_t cluster_to, float value, uint32_t cluster_barrier) {
   asm volatile(

@@ -1,5 +1,5 @@
 // Products of few tokens as their kernels see them: up to three matrices with one input, cut into
-// tiles of rows, and what is done with a finished sum. Offsets are those of bfloat16.
+// tiles of rows, and what is done with a finished sum.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,8 +13,9 @@
 namespace octavo::backends::cuda {
 
 struct ProductMatrix {
-  const __nv_bfloat16* w;
-  const float* bias;  // or null
+  const std::byte* w;
+  const float* scales;  // by row; or null
+  const float* bias;    // or null
   void* out;
   int64_t out_stride;
   int rows;
@@ -29,7 +30,10 @@ struct ProductCall {
   const __nv_bfloat16* x;
   int64_t x_stride;
   int in_features;
+  int64_t row_bytes;  // of a matrix
   int num_tokens;
+  ops::InputForm form;  // of E4M3 matrices: how x is rounded, where it is not yet
+  E4M3Rows rounded;
   bool accumulate;
   bool gated;
   bool out_is_float;
@@ -57,9 +61,9 @@ struct ProductTile {
   }
   __device__ int row_of(int i) const { return first_row + (gated ? i % (kRows / 2) : i); }
   // Beyond the last row the last is read again, and nothing is stored.
-  __device__ const __nv_bfloat16* weights(int i, int in_features) const {
+  __device__ const std::byte* weights(int i, int64_t row_bytes) const {
     const int row = min(row_of(i), matrix->rows - 1);
-    return matrix_of(i).w + static_cast<int64_t>(row) * in_features;
+    return matrix_of(i).w + row * row_bytes;
   }
   // Rows that have a result.
   __device__ int results() const { return gated ? kRows / 2 : kRows; }
@@ -71,8 +75,9 @@ struct ProductTile {
     const int row = row_of(i);
     if (token >= call.num_tokens || row >= matrix->rows) return;
     const auto with_bias = [&](int of) {
-      const float* bias = matrix_of(of).bias;
-      return sum(of) + (bias != nullptr ? bias[row] : 0.0f);
+      const ProductMatrix& of_row = matrix_of(of);
+      const float product = of_row.scales != nullptr ? sum(of) * of_row.scales[row] : sum(of);
+      return product + (of_row.bias != nullptr ? of_row.bias[row] : 0.0f);
     };
     float value = with_bias(i);
     if (gated) {  // rounded as they are where both are stored first
@@ -101,6 +106,9 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
   call.x = static_cast<const __nv_bfloat16*>(args.x.data);
   call.x_stride = args.x.stride;
   call.in_features = static_cast<int>(args.x.cols);
+  call.row_bytes = args.w[0]->row_bytes();
+  call.form = args.w[0]->input;
+  call.rounded = args.rounded;
   call.num_tokens = static_cast<int>(args.x.rows);
   call.accumulate = args.accumulate;
   call.gated = args.gated;
@@ -109,16 +117,15 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
   const int rows_each = args.gated ? tile_rows / 2 : tile_rows;
   for (int i = 0; i < kMaxMatrices && args.w[i] != nullptr; ++i) {
     const ops::Weight& w = *args.w[i];
-    OCTAVO_CHECK(w.dtype == DType::kBF16 && w.cols == args.x.cols);
+    OCTAVO_CHECK(w.dtype == args.w[0]->dtype && w.cols == args.x.cols);
+    OCTAVO_CHECK(w.dtype == DType::kBF16 || (w.scales != nullptr && w.input == call.form));
     const bool second_gate = args.gated && i == 1;  // which has no result of its own
     OCTAVO_CHECK(second_gate || (args.out[i].dtype == args.out[0].dtype &&
                                  (call.out_is_float || args.out[i].dtype == DType::kBF16)));
-    call.matrices[call.num_matrices++] = {reinterpret_cast<const __nv_bfloat16*>(w.data),
-                                          args.bias[i],
-                                          args.out[i].data,
-                                          args.out[i].stride,
-                                          static_cast<int>(w.rows),
-                                          call.num_tiles};
+    call.matrices[call.num_matrices++] = {
+        w.data,           w.scales,           args.bias[i],
+        args.out[i].data, args.out[i].stride, static_cast<int>(w.rows),
+        call.num_tiles};
     if (!second_gate) call.num_tiles += (static_cast<int>(w.rows) + rows_each - 1) / rows_each;
   }
   return call;
@@ -127,7 +134,8 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
 // Whether rows of the input and of the matrices can be read 16 bytes at a time.
 inline bool reads_sixteen_bytes(const ProductCall& call) {
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-  bool fits = call.in_features % 8 == 0 && call.x_stride % 8 == 0 && aligned(call.x);
+  bool fits = call.row_bytes % 16 == 0 &&
+              (call.rounded.codes != nullptr || (call.x_stride % 8 == 0 && aligned(call.x)));
   for (int i = 0; i < call.num_matrices; ++i) fits = fits && aligned(call.matrices[i].w);
   return fits;
 }

@@ -11,9 +11,9 @@
 
 namespace octavo::backends::cuda {
 
-inline constexpr int kStreamRows = 16;      // of a tile
-inline constexpr int kStreamColumns = 512;  // of in_features in a step, 64 for each warp
-inline constexpr int kStreamStepBytes = kStreamRows * kStreamColumns * 2;
+inline constexpr int kStreamRows = 16;        // of a tile
+inline constexpr int kStreamRowBytes = 1024;  // of a row in a step, 128 for each warp
+inline constexpr int kStreamStepBytes = kStreamRows * kStreamRowBytes;
 inline constexpr int kStreamWarps = 8;  // that multiply
 // With a ring of 4 steps in place of two blocks with longer ones, 16 tokens of 4,096 features are
 // 10 % slower (H200); with 8 for 14,336 features there are four blocks, and 8 tokens take 5 %
@@ -23,6 +23,11 @@ inline constexpr int kStreamMaxRing = 12;
 inline constexpr int kStreamMaxCluster = 8;
 inline constexpr int kStreamTokens = 8;  // of a token block
 
+// Columns of a step of matrices whose values take so many bytes: 2 of bfloat16, 1 of E4M3.
+constexpr int stream_columns(int value_bytes) {
+  return kStreamRowBytes / value_bytes;
+}
+
 struct StreamPlan {
   int cluster = 0;      // blocks that share a tile: a power of two; 0: the product does not fit
   int steps = 0;        // of all in_features
@@ -30,15 +35,16 @@ struct StreamPlan {
   int input_pitch = 0;  // bytes from one token's input to the next there
 };
 
-// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens.
-constexpr StreamPlan plan_stream(int num_tiles, int in_features, int token_blocks,
+// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens, of the
+// type of the matrix.
+constexpr StreamPlan plan_stream(int num_tiles, int in_features, int value_bytes, int token_blocks,
                                  int multiprocessors, int shared_bytes) {
   StreamPlan best;
-  best.steps = (in_features - 1) / kStreamColumns + 1;
+  best.steps = (in_features - 1) / stream_columns(value_bytes) + 1;
   int64_t best_cost = 0;
   for (int cluster = 1; cluster <= std::min(kStreamMaxCluster, best.steps); cluster *= 2) {
     const int64_t slice = (best.steps - 1) / cluster + 1;
-    const int64_t pitch = slice * kStreamColumns * 2 + 64;  // two tokens begin at different banks
+    const int64_t pitch = slice * kStreamRowBytes + 64;  // two tokens begin at different banks
     const int64_t input_bytes = token_blocks * kStreamTokens * pitch;
     const int64_t ring = (shared_bytes - input_bytes) / kStreamStepBytes;
     if (ring < kStreamMinRing) continue;
