@@ -1,7 +1,7 @@
 """A real Prometheus scrapes a loaded server and answers every query of deploy/grafana/octavo.json.
 
-Debian's package `prometheus` has it; PROMETHEUS names another one. Without any all that is tested is
-that each metric that a query names is one of the server's.
+Debian's package `prometheus` has it; PROMETHEUS names another one. Without any, all that is tested
+is that each metric that a query names is one of the server's.
 """
 
 import concurrent.futures
