@@ -7,10 +7,10 @@ Peers: PyTorch's scaled_dot_product_attention with cuDNN and with FlashAttention
 equal lengths only and get keys and values with the heads repeated beforehand; FlashAttention-3
 where vLLM's build or flash_attn_interface can be imported. Every call is a replayed CUDA graph and
 includes making the list of work; of decode there is also a form, "planned once", in which the calls
-of a graph share it as the layers of a model do. A round calls each once after another so often
-that it takes about 20 ms; a figure is the median of the rounds' medians: of prefill TFLOPS of the
-pairs of query and key that are seen, of decode TB/s of the keys and values, by 20 calls over
-buffers of more than 120 MB. --trace: a file of requests (CSV with a column ContextTokens, or JSON lines with
+of a graph share it as the layers of a model do. A round calls each once after another so often that
+it takes about 20 ms; a figure is the median of the rounds' medians: of prefill TFLOPS of the pairs
+of query and key that are seen, of decode TB/s of the keys and values, by 20 calls over buffers of
+more than 120 MB. --trace: a file of requests (CSV with a column ContextTokens, or JSON lines with
 input_length), whose prompts make a batch of 16,384 tokens.
 """
 

@@ -115,8 +115,8 @@ class WeightLoader final : private quant::TensorSource {
   LoadMode mode_;
   const bool counts_packed_;  // weight_bytes are those of the device, not of the file
   std::set<std::string> taken_;
-  int64_t taken_bytes_ = 0;    // of the file
-  int64_t num_as_codes_ = 0;   // quantised matrices, of a backend that may want either
+  int64_t taken_bytes_ = 0;   // of the file
+  int64_t num_as_codes_ = 0;  // quantised matrices, of a backend that may want either
   int64_t num_as_values_ = 0;
   WeightTotals totals_;
 };

@@ -2,6 +2,8 @@
 // attention kernel, which take work as it comes, finish together.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/pdl.cuh"
@@ -10,7 +12,7 @@
 namespace octavo::backends::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 256;
 constexpr int kClasses = 32;  // of items' sizes, by powers of two
 
 struct Entry {
@@ -69,19 +71,16 @@ struct Sums {
     }
   }
   // By a whole warp.
-  __device__ int best_choice(int wanted_splits, int heads, const DecodeBlocks& blocks,
-                             int lane) const {
+  __device__ int best_choice(int heads, const DecodeBlocks& blocks, int lane) const {
     const int choice = lane % kDecodePartChoices;
     const auto factor = static_cast<float>(heads);
     const DecodeLoad load = {16.0f * factor * static_cast<float>(slabs),
                              factor * static_cast<float>(parts[choice]),
                              static_cast<float>(longest[choice])};
-    const float time = decode_time(load, blocks);
-    const bool wanted = wanted_splits > 0 && decode_part_splits(choice) >= wanted_splits;
     // Times are positive: as integers they are in the same order.
-    const int rank = wanted ? 0 : __float_as_int(time);
-    const int least = __reduce_min_sync(~0u, rank);
-    return (__ffs(static_cast<int>(__ballot_sync(~0u, rank == least))) - 1) % kDecodePartChoices;
+    const int time = __float_as_int(decode_time(load, blocks));
+    const int least = __reduce_min_sync(~0u, time);
+    return __ffs(static_cast<int>(__ballot_sync(~0u, time == least))) - 1;
   }
 };
 
@@ -100,6 +99,7 @@ __device__ int begin_classes(int* counts, int lane) {
 struct PlanShape {
   int heads;  // kv heads times row tiles
   DecodeBlocks blocks;
+  int choice;  // less than 0: by the batch
 };
 
 enum Pass { kSum, kCount, kWrite };
@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = thread; i < args.num_seqs * shape.heads; i += kThreads) workspace.arrivals[i] = 0;
 
   Entry entry;  // stays where there are no more sequences than threads
-  int choice = 0;
+  int choice = shape.choice;
 #pragma unroll 1  // one copy of the code: it runs once, and comes from memory
-  for (int pass = kSum; pass <= kWrite; ++pass) {
+  for (int pass = choice < 0 ? kSum : kCount; pass <= kWrite; ++pass) {
     Sums sums;
 #pragma unroll 1
     for (int seq = thread; seq < args.num_seqs; seq += kThreads) {
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     if (pass == kSum) {
       if (thread < 32) {
-        choice = total.best_choice(args.splits.part_splits, shape.heads, shape.blocks, thread);
+        choice = total.best_choice(shape.heads, shape.blocks, thread);
         if (thread == 0) chosen = choice;
       }
       __syncthreads();
@@ -168,11 +168,23 @@ int num_multiprocessors() {
   return count;
 }
 
+// What needs no look at the batch: a choice that is asked for, or where every split finds a
+// multiprocessor for itself.
+int known_choice(const DecodeArgs& args, int multiprocessors) {
+  const int splits = args.splits.part_splits;
+  if (splits <= 0) return decode_max_items(args) <= multiprocessors ? 0 : -1;
+  int choice = 0;
+  while (decode_part_splits(choice) < std::min(splits, kMaxDecodeSplits)) ++choice;
+  return choice;
+}
+
 }  // namespace
 
 void launch_plan_decode(const DecodeArgs& args, void* memory, cudaStream_t stream) {
+  const int multiprocessors = num_multiprocessors();
   const PlanShape plan = {args.num_kv_heads * decode_row_tiles(args),
-                          decode_blocks(args, num_multiprocessors())};
+                          decode_blocks(args, multiprocessors),
+                          known_choice(args, multiprocessors)};
   const LaunchShape shape = {.grid = dim3(1), .block = dim3(kThreads), .overlap_previous = true};
   launch("plan_decode", plan_decode_kernel, shape, stream, args, decode_workspace(args, memory),
          plan);

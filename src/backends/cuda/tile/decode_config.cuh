@@ -92,6 +92,7 @@ struct DecodeShared {
   uint64_t tree[Config::kWarps][Config::kRows];  // which query tokens, where there is a tree mask
   DecodeLimits limits[Config::kWarps];
   DecodePlace places[Config::kWarps];
+  float2 totals[2][Config::kRows];  // of an item's quads so far; the two in turn
   int is_last_part;
 
   // By one thread; then a barrier of the block.

@@ -92,11 +92,10 @@ class DecodeMerger {
     }
   }
 
-  // Of one vector. The values of `total` lie where the item's partial result goes: registers have
-  // room for two sums.
+  // Of one vector. The sum of quads is not among them: its values lie where the item's partial
+  // result goes, since registers have room for two.
   struct Sums {
     PartialRow pair, quad;
-    float2 total;
   };
 
   // Adds what the warps have handed over. What comes of the last split takes its place, as if one
@@ -106,19 +105,21 @@ class DecodeMerger {
     for (int i = 0; i < kEach; ++i) {
       const int row = row_of(i), vector = vector_of(i);
       if (row >= rows.count) continue;
-      auto& [pair, quad, total] = sums[i];
+      auto& [pair, quad] = sums[i];
       pair.append(merge_warps(row, vector), split % 2 == 0);
       if (split % 2 == 0 && !is_last) continue;
       quad.append(pair, split % 4 < 2);
       if (split % 4 != 3 && !is_last) continue;
       float4* values = partial_values(rows.item.index, row, vector);
       if (split >= 4) {
-        PartialRow before = {total.x, total.y, __ldcg(values)};
+        const float2 stats = shared_.totals[(split / 4 + 1) % 2][row];
+        PartialRow before = {stats.x, stats.y, __ldcg(values)};
         before.add(quad);
         quad = before;
       }
-      total = {quad.highest, quad.sum};
-      if (!is_last) *values = quad.values;
+      if (is_last) continue;
+      *values = quad.values;
+      if (vector == 0) shared_.totals[split / 4 % 2][row] = {quad.highest, quad.sum};
     }
     if (!is_last) return;
     sync();
