@@ -13,6 +13,7 @@
 
 #include "backends/cuda/attention_prefill.h"
 #include "base/format.h"
+#include "bench/kernels/program.h"
 #include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
@@ -43,12 +44,6 @@ double flops(const AttentionCase& shape) {
     seen += shape.window_right < 0 ? q * k : q * (k - q) + q * (q + 1) / 2;
   }
   return 4.0 * seen * shape.head_dim * shape.num_heads;
-}
-
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
 }
 
 double median(std::vector<double>& values) {
@@ -188,7 +183,8 @@ std::vector<Row> make_rows() {
   return rows;
 }
 
-int run_all(const char* filter) {
+void run(int argc, char** argv) {
+  const char* const filter = argc > 1 ? argv[1] : "";
   for (const Row& row : make_rows()) {
     if (std::strstr(row.name.c_str(), filter) == nullptr) continue;
     const Times times = time_row(row);
@@ -198,12 +194,11 @@ int run_all(const char* filter) {
                 work / times.sustained_us);
     std::fflush(stdout);
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace octavo::backends::cuda
 
 int main(int argc, char** argv) {
-  return octavo::backends::cuda::run_all(argc > 1 ? argv[1] : "");
+  return octavo::backends::cuda::run_program(octavo::backends::cuda::run, argc, argv);
 }

@@ -18,15 +18,13 @@
 #include <vector>
 
 #include "backends/cuda/attention_decode.h"
+#include "bench/kernels/program.h"
 #include "bench/kernels/read_ceiling.h"
 #include "bench/kernels/timing.h"
 #include "tests/gpu/attention_args.h"
 
 namespace octavo::backends::cuda {
 namespace {
-
-constexpr int64_t kColdBytes = 120'000'000;
-constexpr int kMinLaunches = 20;
 
 struct Options {
   std::vector<DType> dtypes = {DType::kBF16, DType::kF8E4M3};
@@ -63,11 +61,6 @@ void bench(int batch, int context, DType dtype, const Options& options) {
   }
   const DeviceArray<uint8_t> workspace(decode_workspace_bytes(args[0]));
   const DecodeLaunch launch = {.overlap_previous = !options.serial, .portable = options.portable};
-  const auto check = [](const Status& status) {
-    if (status.ok()) return;
-    std::fprintf(stderr, "%s\n", status.message().c_str());
-    std::exit(1);
-  };
   check(plan_decode(args[0], workspace.data(), nullptr));
   check_cuda(cudaDeviceSynchronize(), "plan_decode");
   const auto attend = [&](cudaStream_t stream) {
@@ -152,10 +145,5 @@ void run(int argc, char** argv) {
 }  // namespace octavo::backends::cuda
 
 int main(int argc, char** argv) {
-  try {
-    octavo::backends::cuda::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return octavo::backends::cuda::run_program(octavo::backends::cuda::run, argc, argv);
 }

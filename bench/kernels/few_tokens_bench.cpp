@@ -13,6 +13,7 @@
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
 #include "backends/cuda/matmul.h"
+#include "bench/kernels/program.h"
 #include "bench/kernels/read_ceiling.h"
 #include "bench/kernels/timing.h"
 #include "tests/gpu/attention_values.h"
@@ -20,9 +21,6 @@
 
 namespace octavo::backends::cuda {
 namespace {
-
-constexpr int64_t kColdBytes = 120'000'000;
-constexpr size_t kMinLaunches = 20;
 
 struct Projection {
   const char* name;
@@ -34,12 +32,6 @@ constexpr Projection kProjections[] = {{"o_proj", 4096, 4096, false},
                                        {"gate_up_proj", 28672, 4096, true},
                                        {"down_proj", 4096, 14336, false},
                                        {"lm_head", 128256, 4096, false}};
-
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
-}
 
 // Weights enough that none is left in the L2 cache when its turn comes again.
 class Weights {
@@ -62,7 +54,7 @@ class Weights {
   // Microseconds of a launch.
   template <typename Launch>
   double time(const Launch& launch) const {
-    const size_t launches = std::max(kMinLaunches, memory_.size());
+    const size_t launches = std::max<size_t>(kMinLaunches, memory_.size());
     return time_graph([&](cudaStream_t stream) {
              for (size_t i = 0; i < launches; ++i) launch(data(i), stream);
            }) /
@@ -174,10 +166,5 @@ void run(int argc, char** argv) {
 }  // namespace octavo::backends::cuda
 
 int main(int argc, char** argv) {
-  try {
-    octavo::backends::cuda::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return octavo::backends::cuda::run_program(octavo::backends::cuda::run, argc, argv);
 }

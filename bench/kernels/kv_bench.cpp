@@ -6,7 +6,6 @@
 //   kv_bench [write] [copy] [swap]   only these tables
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 #include "backends/cuda/device_cuda.h"
 #include "backends/cuda/kv_blocks.h"
 #include "backends/cuda/kv_write.h"
+#include "bench/kernels/program.h"
 #include "bench/kernels/read_ceiling.h"
 #include "bench/kernels/timing.h"
 #include "tests/gpu/attention_values.h"
@@ -23,15 +23,7 @@
 namespace octavo::backends::cuda {
 namespace {
 
-constexpr int64_t kColdBytes = 120'000'000;
-constexpr int kMinLaunches = 20;
 constexpr int kHeads = 32, kKvHeads = 8, kHeadDim = 128, kBlockSize = 16;
-
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
-}
 
 double gb_per_s(int64_t bytes, double us) {
   return static_cast<double>(bytes) / us * 1e-3;
@@ -210,10 +202,5 @@ void run(int argc, char** argv) {
 }  // namespace octavo::backends::cuda
 
 int main(int argc, char** argv) {
-  try {
-    octavo::backends::cuda::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return octavo::backends::cuda::run_program(octavo::backends::cuda::run, argc, argv);
 }

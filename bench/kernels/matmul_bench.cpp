@@ -10,15 +10,13 @@
 #include <vector>
 
 #include "backends/cuda/matmul.h"
+#include "bench/kernels/program.h"
 #include "bench/kernels/timing.h"
 #include "tests/gpu/attention_values.h"
 #include "tests/gpu/device_array.h"
 
 namespace octavo::backends::cuda {
 namespace {
-
-constexpr int64_t kColdBytes = 120'000'000;
-constexpr size_t kMinLaunches = 20;
 
 struct Projection {
   const char* name;
@@ -28,12 +26,6 @@ constexpr Projection kProjections[] = {{"qkv_proj", 6144, 4096},
                                        {"o_proj", 4096, 4096},
                                        {"gate_up_proj", 28672, 4096},
                                        {"down_proj", 4096, 14336}};
-
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
-}
 
 // Random normal values; of E4M3 the bytes of some, without NaN.
 DeviceArray<uint8_t> make_matrix(int64_t count, DType dtype, uint64_t seed) {
@@ -77,7 +69,7 @@ void bench(Matmul& matmul, const Projection& p, int64_t num_tokens, DType dtype)
   args.w = weights[0].data();
   check(matmul.run(args, stream.get()));
   stream.synchronize();
-  const size_t launches = std::max(kMinLaunches, weights.size());
+  const size_t launches = std::max<size_t>(kMinLaunches, weights.size());
   const auto time = [&](auto run_one) {
     return time_graph([&](cudaStream_t captured) {
              for (size_t i = 0; i < launches; ++i) {
@@ -119,10 +111,5 @@ void run(int argc, char** argv) {
 }  // namespace octavo::backends::cuda
 
 int main(int argc, char** argv) {
-  try {
-    octavo::backends::cuda::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return octavo::backends::cuda::run_program(octavo::backends::cuda::run, argc, argv);
 }

@@ -56,10 +56,10 @@ def ask(args, url, report, concurrency, num_prompts, output_len):
         args.model, "--dataset-name", "random", "--random-input-len", args.input_len,
         "--random-output-len", output_len, "--num-prompts", num_prompts,
         "--max-concurrency", concurrency, "--ignore-eos", "--temperature", 0, "--save-result",
-        "--result-dir", report.parent, "--result-filename", report.name)
+        "--save-detailed", "--result-dir", report.parent, "--result-filename", report.name)
     figures = json.loads(report.read_text())
     if figures["failed"]:
-        sys.exit(f"{url}: {figures['failed']} requests failed: {figures['errors']}")
+        sys.exit(f"{url}: {figures['failed']} requests failed: {set(figures['errors'])}")
     return figures
 
 

@@ -150,6 +150,10 @@ class AsyncEngine {
 
   virtual EngineStats stats() const = 0;
 
+  // kUnavailable once the engine has ended, with the error that ended it where it was no
+  // shutdown().
+  virtual Status health() const = 0;
+
   // No step begins until resume(). Requests are still taken, cancelled and timed out.
   virtual void pause() = 0;
   virtual void resume() = 0;

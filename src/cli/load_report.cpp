@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kWidth = 50;
 
-constexpr const char* kDetailKeys[] = {"input_lens", "output_lens", "start_times",    "ttfts",
-                                       "itls",       "errors",      "generated_texts"};
+constexpr const char* kDetailKeys[] = {"input_lens",  "output_lens", "ttfts",
+                                       "itls",        "latencies",   "start_times",
+                                       "queue_times", "errors",      "generated_texts"};
 
 // " title " in the middle of a line of `fill`.
 std::string banner(const std::string& title, char fill) {

@@ -1,14 +1,16 @@
 // `octavo serve`: the HTTP server.
-#include <pthread.h>
+#include <semaphore.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
-#include <cstdlib>
-#include <stop_token>
-#include <thread>
+#include <string_view>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
@@ -22,39 +24,42 @@ namespace octavo::cli {
 namespace {
 
 constexpr double kStatsIntervalS = 10;
+constexpr double kHealthIntervalS = 1;
 
-sigset_t stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
+std::atomic<bool> g_is_serving = false;
+sem_t g_stop_signals;  // that came while it serves
 
-// The stop signal that came within `seconds`, or 0.
-int wait_for_signal(double seconds) {
-  const sigset_t signals = stop_signals();
-  const double end = now_seconds() + seconds;
-  do {
-    const double left = std::max(0.0, end - now_seconds());
-    timespec time{};
-    time.tv_sec = static_cast<time_t>(left);
-    time.tv_nsec = static_cast<long>((left - static_cast<double>(time.tv_sec)) * 1e9);
-    const int signal = sigtimedwait(&signals, nullptr, &time);
-    if (signal > 0) return signal;
-    if (errno != EINTR) return 0;
-  } while (now_seconds() < end);
-  return 0;
-}
-
-// Ends the process at a stop signal: while a model loads there is nobody to answer.
-void exit_at_signal(const std::stop_token& loaded) {
-  while (!loaded.stop_requested()) {
-    const int signal = wait_for_signal(0.02);
-    if (signal == 0) continue;
-    log_info("stopped while the model was loading");
-    std::_Exit(128 + signal);
+// Before that the process ends at once, as a shell reports it: loading takes minutes.
+void on_stop_signal(int signal) {
+  if (!g_is_serving) {
+    constexpr std::string_view kMessage = "octavo: stopped while the model was loading\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    _exit(128 + signal);
   }
+  const int saved = errno;
+  sem_post(&g_stop_signals);
+  errno = saved;
+}
+
+void catch_stop_signals() {
+  sem_init(&g_stop_signals, 0, 0);
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
+// Whether a stop signal came within `seconds`.
+bool wait_for_signal(double seconds) {
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  const double fraction_ns = static_cast<double>(end.tv_nsec) + seconds * 1e9;
+  end.tv_sec += static_cast<time_t>(fraction_ns / 1e9);
+  end.tv_nsec = static_cast<long>(std::fmod(fraction_ns, 1e9));
+  while (sem_clockwait(&g_stop_signals, CLOCK_MONOTONIC, &end) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
 }
 
 // The line that scripts made for vLLM read.
@@ -90,14 +95,19 @@ class StatsLog {
   bool was_idle_ = true;
 };
 
-void serve_until_signal(AsyncEngine& engine, bool log_stats) {
+// Until a stop signal comes, which is no error, or the engine has stopped by itself: then whoever
+// watches over the process can start another one.
+Status serve_until_end(AsyncEngine& engine, bool log_stats) {
   StatsLog log;
   double last = now_seconds();
-  while (wait_for_signal(kStatsIntervalS) == 0) {
+  while (!wait_for_signal(kHealthIntervalS)) {
+    OCTAVO_TRY(engine.health());
     const double now = now_seconds();
+    if (now - last < kStatsIntervalS) continue;
     if (log_stats) log.write(engine.stats(), now - last);
     last = now;
   }
+  return {};
 }
 
 // Lets what runs go on until it has ended, the time is up, or a second signal comes.
@@ -107,7 +117,7 @@ void drain(AsyncEngine& engine, server::App& app, server::HttpServer& http, doub
   log_info("shutting down: {} requests may go on for {} s", http.num_exchanges(), timeout_s);
   const double end = now_seconds() + timeout_s;
   while (http.num_exchanges() > 0 && now_seconds() < end) {
-    if (wait_for_signal(0.02) != 0) break;
+    if (wait_for_signal(0.02)) break;
   }
   app.abort_all();
   engine.shutdown();
@@ -122,21 +132,20 @@ int serve(const ServeOptions& options, const std::string& path) {
       options.http, [&app](const std::shared_ptr<server::Exchange>& e) { app->handle(e); });
   if (!http.ok()) return fail(http.status());
   const double start = now_seconds();
-  std::jthread loading(exit_at_signal);
   auto engine = AsyncEngine::create(path, options.engine);
-  loading = {};
   if (!engine.ok()) return fail(engine.status());
   server::App served(**engine, options.server);
   app = &served;
+  g_is_serving = true;
   const Status started = (*http)->start();
   if (!started.ok()) return fail(started);
   log_info("{} ({}) is ready after {:.1f} s; listening on {}", options.model,
            (*engine)->info().architecture, now_seconds() - start, (*http)->address());
-  serve_until_signal(**engine, !options.disable_log_stats);
+  const Status ended = serve_until_end(**engine, !options.disable_log_stats);
   drain(**engine, served, **http, options.shutdown_timeout_s);
   (*http)->stop();
   served.stop();
-  return kExitOk;
+  return ended.ok() ? kExitOk : fail(ended);
 }
 
 }  // namespace
@@ -148,9 +157,7 @@ int run_serve(int argc, const char* const* argv) {
   }
   const auto setup = set_up_engine(kServeCommand, arguments, nullptr);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
-  // Before any thread starts, so that all inherit it and only this one gets the signals.
-  const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  catch_stop_signals();
   signal(SIGPIPE, SIG_IGN);
   return serve(std::get<EngineSetup>(setup).options, std::get<EngineSetup>(setup).path);
 }

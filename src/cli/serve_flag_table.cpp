@@ -133,8 +133,8 @@ constexpr ServeFlag kSchedulingFlags[] = {
      nullptr},
     {"--async-scheduling", "", kBool, kNoEffect, "", "", nullptr},
     {"--stream-interval", "", kValue, kRefused, "1", "each token is sent as it comes", nullptr},
-    {"--disable-hybrid-kv-cache-manager", "", kBool, kNoEffect, "", "there is one kind of KV cache",
-     nullptr},
+    {"--disable-hybrid-kv-cache-manager", "", kBool, kNoEffect, "",
+     "on the CPU layers with a window always give back what they no longer see", nullptr},
 };
 
 constexpr ServeFlag kParallelFlags[] = {

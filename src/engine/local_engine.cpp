@@ -41,11 +41,14 @@ LocalEngine::LocalEngine(Parts parts)
 
 // --- any thread ---------------------------------------------------------------------------------
 
+Status LocalEngine::check_running() const {
+  if (!stopping_ && !stopped_) return {};
+  return failure_.ok() ? unavailable("the engine is shut down")
+                       : unavailable("the engine stopped: " + failure_.message());
+}
+
 Status LocalEngine::check_room(int64_t num_prompt_tokens) const {
-  if (stopping_ || stopped_) {
-    return failure_.ok() ? unavailable("the engine is shut down")
-                         : unavailable("the engine stopped: " + failure_.message());
-  }
+  OCTAVO_TRY(check_running());
   if (draining_) return unavailable("the engine is draining: it takes no more requests");
   const EngineConfig& config = parts_.config;
   const int64_t requests =
@@ -119,8 +122,14 @@ EngineStats LocalEngine::stats() const {
   return stats;
 }
 
+Status LocalEngine::health() const {
+  const std::lock_guard lock(mutex_);
+  return check_running();
+}
+
 void LocalEngine::set_paused(bool paused) {
   const std::lock_guard lock(mutex_);
+  if (paused_) last_step_ = parts_.clock();  // a pause is no hang
   paused_ = paused;
   wake_.notify_one();
 }

@@ -38,6 +38,7 @@ class LocalEngine final : public AsyncEngine {
   Result<RequestId> submit(EngineRequest request, RequestOutputSink sink) override;
   void cancel(RequestId id) override;
   EngineStats stats() const override;
+  Status health() const override;
   void pause() override;
   void resume() override;
   Status drain(double timeout_s) override;
@@ -62,6 +63,7 @@ class LocalEngine final : public AsyncEngine {
   bool take_inbox(Inbox& inbox, bool& paused);
   void publish();
   void set_paused(bool paused);
+  Status check_running() const;
   Status check_room(int64_t num_prompt_tokens) const;
 
   // Lets the thread compute `fn(core)` between two steps and waits for it. From the thread itself

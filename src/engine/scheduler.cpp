@@ -137,6 +137,10 @@ Plan Scheduler::schedule() {
   // Where blocks were so short that someone had to go, nobody may come.
   if (schedule_running(plan, budget)) admit_waiting(plan, budget);
   top_up(plan, budget);
+  // Kernels for few query rows compute the sequences that stand first. A prompt of many chunks is
+  // older than those that decode beside it.
+  std::stable_partition(plan.slices.begin(), plan.slices.end(),
+                        [](const ScheduledSlice& slice) { return slice.num_tokens == 1; });
   return plan;
 }
 

@@ -29,8 +29,8 @@ struct SchedulerConfig {
 
 // One step's work: all that the scheduler tells who executes it.
 struct Plan {
-  std::vector<BlockCopy> copies;  // to be made in this order, before anything is computed
-  std::vector<ScheduledSlice> slices;
+  std::vector<BlockCopy> copies;       // to be made in this order, before anything is computed
+  std::vector<ScheduledSlice> slices;  // those of one token first
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
   int64_t num_hidden_rows = 0;

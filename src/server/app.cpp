@@ -4,7 +4,7 @@
 #include <exception>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "server/openai/error.h"
@@ -82,6 +82,7 @@ Status App::check_prompt_size(size_t size_bytes) const {
 
 Status App::health() const {
   if (is_draining_) return unavailable("the server is shutting down");
+  OCTAVO_TRY(engine_.health());
   const EngineStats stats = engine_.stats();
   if (!is_paused_ && stats.last_step_age_s > kHungStepS) {
     return unavailable(

@@ -44,6 +44,9 @@ constexpr Route kRoutes[] = {
      handle_abort_requests},
 };
 
+constexpr std::string_view kMethods[] = {"DELETE", "GET",  "HEAD", "OPTIONS",
+                                         "PATCH",  "POST", "PUT"};
+
 struct MissingPath {
   std::string_view prefix;
   std::string_view why;
@@ -94,6 +97,13 @@ std::string join(std::span<const std::string> parts) {
 
 bool has_wildcard(std::span<const std::string> values) {
   return std::find(values.begin(), values.end(), "*") != values.end();
+}
+
+// A method as metrics show it, which keep what they have once shown: none that a client made up.
+std::string method_label(const std::string& method) {
+  const bool known =
+      std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
+  return known ? method : "other";
 }
 
 bool starts_with_any(std::string_view path, std::initializer_list<std::string_view> prefixes) {
@@ -219,7 +229,7 @@ void RoutedExchange::add_headers(HttpResponse& response) {
   if (request_id != nullptr && find_header(response.headers, "X-Request-Id") == nullptr) {
     response.headers.emplace_back("X-Request-Id", *request_id);
   }
-  app_.metrics().observe_http(route_path_, request().method, response.status);
+  app_.metrics().observe_http(route_path_, method_label(request().method), response.status);
   if (!config.disable_access_log) {
     log_info("\"{} {}\" {} {}", request().method, request().path, response.status,
              reason_phrase(response.status));

@@ -22,15 +22,11 @@ class Server:
 
     def __init__(self, *flags, env=None, model=None, names=("tiny", "tiny-too")):
         """On `model`, or a tiny one with random weights."""
-        if Server._model is None and model is None:
-            Server._folder = tempfile.TemporaryDirectory(prefix="octavo-server-test-")
-            Server._model = os.path.join(Server._folder.name, "tiny.gguf")
-            write_tiny_model(Server._model, os.path.join(DATA, "smollm2", "vocab.gguf"))
         self.log = []
         environment = {k: v for k, v in os.environ.items() if k != "VLLM_API_KEY"}
         environment.update(env or {})
         self.process = subprocess.Popen(
-            [OCTAVO, "serve", model or Server._model, "--host", "127.0.0.1", "--port", "0",
+            [OCTAVO, "serve", model or Server.model(), "--host", "127.0.0.1", "--port", "0",
              "--served-model-name", *names, *([] if model else ["--threads", "1"]), *flags],
             stderr=subprocess.PIPE, text=True, env=environment)
         self._ready = threading.Event()
@@ -42,6 +38,15 @@ class Server:
             raise RuntimeError("the server did not start:\n" + "".join(self.log))
 
     address = None
+
+    @staticmethod
+    def model():
+        """The path of a tiny model with random weights, made at the first call."""
+        if Server._model is None:
+            Server._folder = tempfile.TemporaryDirectory(prefix="octavo-server-test-")
+            Server._model = os.path.join(Server._folder.name, "tiny.gguf")
+            write_tiny_model(Server._model, os.path.join(DATA, "smollm2", "vocab.gguf"))
+        return Server._model
 
     def _read_log(self):
         for line in self.process.stderr:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from harness import Server
+from harness import OCTAVO, Server
 
 LONG = {"prompt": "Once upon a time", "max_tokens": 2000, "ignore_eos": True, "temperature": 0}
 SHORT = {"prompt": "Once", "max_tokens": 2, "temperature": 0}
@@ -132,6 +132,15 @@ class HttpTest(unittest.TestCase):
             for request_id in ids:
                 status, _, body = read_response(file)
                 self.assertEqual((status, json.loads(body)["id"]), (200, "cmpl-" + request_id))
+
+    def test_metrics_show_no_method_that_a_client_made_up(self):
+        for method in "BREW", "X1", "X2":
+            self.assertEqual(self.server.request(method, "/v1/models")[0], 405)
+        text = self.server.get("/metrics")[2].decode()
+        self.assertNotIn("BREW", text)
+        lines = [line for line in text.splitlines() if line.startswith(
+            'http_requests_total{handler="/v1/models",method="other",status="4xx"}')]
+        self.assertEqual([line.split()[-1] for line in lines], ["3"])
 
     def test_old_http_and_head(self):
         with self.server.connect() as sock:
@@ -271,6 +280,22 @@ class OptionsTest(unittest.TestCase):
                 with server.connect() as plain:
                     plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
                     self.assertNotIn(b"HTTP/1.1 200", read_all(plain))
+
+
+class SignalTest(unittest.TestCase):
+    def test_a_server_that_loads_stops_at_once(self):
+        """The socket is there before the model: some signal comes in between."""
+        with tempfile.TemporaryDirectory() as folder:
+            codes = []
+            while 143 not in codes and len(codes) < 30:
+                path = f"{folder}/{len(codes)}.sock"
+                with subprocess.Popen([OCTAVO, "serve", Server.model(), "--threads", "1", "--uds",
+                                       path], stderr=subprocess.DEVNULL) as process:
+                    while not os.path.exists(path) and process.poll() is None:
+                        time.sleep(0.001)
+                    process.terminate()
+                    codes.append(process.wait(60))
+        self.assertEqual(codes[-1], 143, codes)
 
 
 class DrainTest(unittest.TestCase):

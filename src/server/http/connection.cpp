@@ -145,8 +145,10 @@ void Connection::read() {
                         });
 }
 
+// The next request waits until the client has taken the last answer: a pipeline of short requests
+// would otherwise fill memory with answers that nobody reads.
 void Connection::on_bytes() {
-  if (!exchange_ && !last_exchange_) parse();
+  if (!exchange_ && !last_exchange_ && !is_sending_) parse();
   read();
 }
 
@@ -251,10 +253,6 @@ void Connection::exchange_ended() {
   exchange_.reset();
   --context_.num_exchanges;
   flush();
-  // Not at once: a handler may be on the stack, and a long pipeline would nest.
-  if (!closed_ && !received_.empty()) {
-    loop_.post([self = shared_from_this()] { self->on_bytes(); });
-  }
 }
 
 // --- sending ------------------------------------------------------------------------------------
@@ -298,6 +296,10 @@ bool Connection::flush_now() {
 void Connection::flushed() {
   time_limit_ = kNoLimit;
   if (exchange_) return;
+  // Not at once: a handler may be on the stack, and a long pipeline would nest.
+  if (!last_exchange_ && !received_.empty()) {
+    loop_.post([self = shared_from_this()] { self->on_bytes(); });
+  }
   if (is_receiving_ && !last_exchange_) {
     return limit_time(context_.options.receive_timeout_s, "receiving a request");
   }

@@ -175,7 +175,7 @@ Status AsioServer::bind_tcp() {
   bound.resize(std::min(actual.size(), bound.capacity()));
   std::copy_n(static_cast<const char*>(static_cast<const void*>(actual.data())), bound.size(),
               static_cast<char*>(static_cast<void*>(bound.data())));
-  const std::string shown = bound.address().is_v6() ? format("[{}]", host) : host;
+  const std::string shown = host.find(':') == std::string::npos ? host : format("[{}]", host);
   address_ = format("{}://{}:{}", tls_ ? "https" : "http", shown, bound.port());
   return {};
 }

@@ -23,7 +23,8 @@ constexpr int64_t kVocabSize = 50;
 using OnStep = std::function<Status(int64_t, const Plan&)>;
 
 std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const EngineConfig& config = {},
-                                   bool async = false) {
+                                   bool async = false,
+                                   const std::function<double()>& clock = now_seconds) {
   LocalEngine::Parts parts;
   parts.config = config;
   parts.core.scheduler.max_num_seqs = 8;
@@ -38,7 +39,7 @@ std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const Engine
   executor->async = async;
   parts.executor = std::move(executor);
   parts.tokenizer = std::make_unique<testing::LetterTokenizer>(kVocabSize);
-  parts.clock = now_seconds;
+  parts.clock = clock;
   auto engine = LocalEngine::start(std::move(parts));
   EXPECT_TRUE(engine.ok()) << engine.status().message();
   return std::move(*engine);
@@ -53,9 +54,9 @@ EngineRequest request_of(int64_t prompt, int64_t max_tokens) {
   return request;
 }
 
-// Slow enough that a test can step in between.
+// Slow enough that a test can step in between, also where a thread waits long for its turn.
 Status sleep_a_little(int64_t, const Plan&) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return {};
 }
 
@@ -143,6 +144,7 @@ TEST(LocalEngine, ShutdownEndsWhatRunsAndWhatWaits) {
     ASSERT_TRUE(ending->ready());
     EXPECT_EQ(ending->future.get().status.code(), StatusCode::kCancelled);
   }
+  EXPECT_EQ(engine->health().code(), StatusCode::kUnavailable);
   expect_balanced(engine->stats());
   EXPECT_EQ(engine->stats().num_cancelled, 20);
   EXPECT_EQ(engine->submit(request_of(1, 1), [](const auto&) {}).status().code(),
@@ -169,6 +171,29 @@ TEST(LocalEngine, APausedEngineTakesCancelsAndTimesOutRequests) {
   EXPECT_EQ(engine->drain(0.01).code(), StatusCode::kDeadlineExceeded);
   engine->resume();
   EXPECT_TRUE(kept.future.get().status.ok());
+  EXPECT_TRUE(engine->drain(60).ok());
+}
+
+// Who watches over the engine must not take the first step after a long pause for a hang.
+TEST(LocalEngine, APauseDoesNotCountAsAStepThatTakesLong) {
+  std::atomic<double> time = 1;
+  std::promise<void> begun, go_on;
+  const auto engine = start(
+      [&](int64_t step, const Plan&) -> Status {
+        if (step > 0) return {};
+        begun.set_value();
+        go_on.get_future().wait();
+        return {};
+      },
+      {}, false, [&] { return time.load(); });
+  engine->pause();
+  ASSERT_TRUE(engine->submit(request_of(10, 5), [](const auto&) {}).ok());
+  time = 1001;
+  engine->resume();
+  begun.get_future().wait();
+  time = 1004;
+  EXPECT_EQ(engine->stats().last_step_age_s, 3);
+  go_on.set_value();
   EXPECT_TRUE(engine->drain(60).ok());
 }
 
@@ -233,6 +258,7 @@ TEST(LocalEngine, ABrokenBackendEndsEverythingAndStops) {
     if (step < 2) return {};
     throw std::runtime_error("illegal address");
   });
+  EXPECT_TRUE(engine->health().ok());
   std::vector<std::unique_ptr<Ending>> endings;
   for (int i = 0; i < 40; ++i) {  // more than run at once
     auto ending = std::make_unique<Ending>();
@@ -252,6 +278,7 @@ TEST(LocalEngine, ABrokenBackendEndsEverythingAndStops) {
   EXPECT_NE(refused.status().message().find("illegal address"), std::string::npos);
   EXPECT_TRUE(engine->drain(60).ok());
   engine->shutdown();
+  EXPECT_NE(engine->health().message().find("illegal address"), std::string::npos);
   expect_balanced(engine->stats());
 }
 

@@ -74,9 +74,11 @@ class World {
 
  private:
   void check(const Plan& plan) {
-    int64_t tokens = 0, rows = 0;
+    int64_t tokens = 0, rows = 0, num_decodes = 0;
     std::map<const Sequence*, int> seen;
     for (const ScheduledSlice& slice : plan.slices) {
+      EXPECT_TRUE(slice.num_tokens > 1 || tokens == num_decodes);  // those of one token come first
+      num_decodes += slice.num_tokens == 1 ? 1 : 0;
       tokens += slice.num_tokens;
       rows += slice.num_logit_rows;
       EXPECT_EQ(++seen[slice.sequence], 1);

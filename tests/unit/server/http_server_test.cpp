@@ -173,6 +173,34 @@ TEST(HttpServer, ARequestThatHasBegunIsAnsweredDespiteDrain) {
   EXPECT_TRUE(text.ends_with("Connection: close\r\n\r\nnumber 3;")) << text;
 }
 
+// Who asks on and on and reads nothing must not fill the server's memory with answers.
+TEST(HttpServer, APipelineGoesOnAsItsAnswersAreTaken) {
+  constexpr int kRequests = 64;
+  constexpr size_t kAnswerBytes = 1 << 20;  // of all of them far more than sockets buffer
+  std::atomic<int> num_handled = 0;
+  const auto server = start({}, [&](const std::shared_ptr<Exchange>& exchange) {
+    const bool large = exchange->request().path == "/large";
+    num_handled += large ? 1 : 0;
+    exchange->send({.body = std::string(large ? kAnswerBytes : 1, 'x')});
+  });
+  Client greedy(server->address());
+  std::string pipeline;
+  for (int i = 1; i < kRequests; ++i) pipeline += "GET /large HTTP/1.1\r\n\r\n";
+  ASSERT_TRUE(greedy.send(pipeline + "GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(greedy.wait_for_answer());
+  for (int i = 0; i < kRequests; ++i) {  // the loop comes round at least once for each
+    Client other(server->address());
+    ASSERT_TRUE(other.send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
+    std::string text;
+    ASSERT_TRUE(other.read_to_end(text));
+  }
+  EXPECT_LT(num_handled, kRequests / 2);
+  std::string text;
+  EXPECT_TRUE(greedy.read_to_end(text));
+  EXPECT_EQ(num_handled, kRequests);
+  EXPECT_GT(text.size(), kRequests * kAnswerBytes);
+}
+
 TEST(HttpServer, IdleConnectionsAreClosed) {
   const auto server = start({.idle_timeout_s = kLimitS});
   Client silent(server->address());
