@@ -16,7 +16,6 @@
 namespace octavo::testing {
 namespace {
 
-using engine::ActiveRequest;
 using engine::Completion;
 using engine::EngineCore;
 using engine::EngineCoreConfig;
