@@ -121,10 +121,13 @@ Result<FileInfo> parse_file_info(const HttpResponse& response, const Subject& su
   FileInfo info{std::string(etag), 0};
   const auto [end, error] =
       std::from_chars(size.data(), size.data() + size.size(), info.size_bytes);
-  if (error != std::errc() || end != size.data() + size.size() || info.size_bytes < 0 ||
-      info.size_bytes > kMaxFileBytes) {
+  if (error != std::errc() || end != size.data() + size.size() || info.size_bytes < 0) {
     return data_loss(
         format("{}: the server does not say how long it is ('{}')", named(subject), size));
+  }
+  if (info.size_bytes > kMaxFileBytes) {
+    return data_loss(format("{}: the server says {} bytes, more than any file of a hub",
+                            named(subject), info.size_bytes));
   }
   return info;
 }

@@ -109,7 +109,7 @@ class ChatTest(ApiCase):
                 ({"top_logprobs": 2}, "top_logprobs"), ({"logprobs": 5}, "logprobs"),
                 ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
                 ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
-                ({"max_completion_tokens": 0}, "max_tokens"), ({"n": 0}, "n is 0"),
+                ({"max_completion_tokens": 0}, "max_completion_tokens"), ({"n": 0}, "n is 0"),
                 ({"function_call": "auto"}, "function_call"), ({"modalities": ["audio"]}, "text"),
                 ({"response_format": {"type": "json_object"}}, "response_format"),
                 ({"tools": [{"type": "function"}]}, "tool_choice"),

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "server/http/connection.h"
@@ -125,6 +126,7 @@ class AsioServer final : public HttpServer {
   Status load_certificate();
   void accept();
   void accepted(Socket socket, IoLoop& loop);
+  void log_refused();
   template <typename Fn>
   void close_acceptor_and(Fn fn);
 
@@ -137,6 +139,8 @@ class AsioServer final : public HttpServer {
   std::string address_;
   std::vector<std::weak_ptr<Connection>> connections_;  // of the first loop
   size_t num_swept_ = 0;  // of connections_, those there after the last sweep
+  size_t num_refused_unlogged_ = 0;
+  double next_refused_log_s_ = 0;
 };
 
 Status AsioServer::bind() {
@@ -250,10 +254,21 @@ void AsioServer::accept() {
   });
 }
 
+// Once a second at most: who opens connections in a loop must not fill the log.
+void AsioServer::log_refused() {
+  ++num_refused_unlogged_;
+  const double now = now_seconds();
+  if (now < next_refused_log_s_) return;
+  log_warning("connections refused: {}, with {} open", num_refused_unlogged_,
+              context_.num_connections.load());
+  num_refused_unlogged_ = 0;
+  next_refused_log_s_ = now + 1;
+}
+
 void AsioServer::accepted(Socket socket, IoLoop& loop) {
   const bool is_refused = context_.num_connections >= context_.options.max_connections;
   if (is_refused) {
-    log_warning("a connection is refused: there are {} already", context_.num_connections.load());
+    log_refused();
     if (context_.num_refused >= kMaxRefused) return;  // closes it
   }
   Error ignored;

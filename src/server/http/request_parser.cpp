@@ -6,6 +6,9 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include <algorithm>
+#include <string>
+
 #include "base/format.h"
 
 namespace octavo::server {
@@ -15,13 +18,14 @@ namespace http = boost::beast::http;
 namespace {
 
 // "/path" of "http://host:8000/path", which is how clients ask that take the server for a proxy.
-std::string_view without_authority(std::string_view target) {
+std::string without_authority(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
-    const size_t path = target.find('/', scheme.size());
-    return path == std::string_view::npos ? "/" : target.substr(path);
+    const size_t end = std::min(target.size(), target.find_first_of("/?", scheme.size()));
+    const std::string_view rest = target.substr(end);
+    return rest.starts_with("/") ? std::string(rest) : "/" + std::string(rest);
   }
-  return target;
+  return std::string(target);
 }
 
 }  // namespace
@@ -77,10 +81,10 @@ HttpRequest RequestParser::take() {
   auto message = impl_->parser.release();
   HttpRequest request;
   request.method = std::string(message.method_string());
-  const std::string_view target = without_authority(message.target());
+  const std::string target = without_authority(message.target());
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
-  if (question != std::string_view::npos) request.query = target.substr(question + 1);
+  if (question != std::string::npos) request.query = target.substr(question + 1);
   for (const auto& field : message) {
     request.headers.emplace_back(field.name_string(), field.value());
   }
