@@ -97,12 +97,13 @@ struct RequestOutput {
   RequestMetrics metrics;                      // complete in the last event
 };
 
-// Called from the engine's own thread, which computes nothing until it returns: it must not block.
+// Called from the engine's own thread, which begins no step until it returns: it must not block.
 // It may call submit() and cancel().
 using RequestOutputSink = std::function<void(const RequestOutput&)>;
 
 struct EngineStats {
-  int64_t num_requests_running = 0;  // requests with a sequence in the batch
+  int64_t num_requests_running =
+      0;  // requests with a sequence in the batch, or that have just ended
   int64_t num_requests_waiting = 0;
   int64_t num_tokens_waiting = 0;  // of the prompts of those
   // Requests since the start; submitted = running + waiting + the sum of the other four.
@@ -124,7 +125,7 @@ struct EngineStats {
   int64_t generation_tokens = 0;
   int64_t num_steps = 0;
   double step_s = 0;           // in steps: scheduling, computing, sampling, delivering
-  double forward_s = 0;        // of that, computing
+  double forward_s = 0;        // of that, computing; on a GPU delivering meanwhile
   double last_step_age_s = 0;  // since a step ended, or the engine had nothing to do
 };
 

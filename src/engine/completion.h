@@ -80,7 +80,7 @@ struct ActiveRequest {
   std::vector<TokenLogprobs> prompt_logprobs;
   bool prompt_logprobs_sent = false;
   std::vector<float> embedding;
-  bool has_news = false;  // in the step that runs
+  bool has_news = false;  // that is not delivered yet
 
   // Tells whoever runs the engine that request.cancel was used.
   std::optional<std::stop_callback<std::function<void()>>> on_cancel;

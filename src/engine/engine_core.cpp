@@ -393,6 +393,13 @@ EngineStats EngineCore::stats() const {
     --stats.num_requests_waiting;
     stats.num_tokens_waiting -= completion.request().num_prompt_tokens();
   }
+  for (const RequestId id : news_) {  // those that ended, until they are told so
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || !found->second->finished()) continue;
+    ++stats.num_requests_running;
+    --stats.num_requests_waiting;
+    stats.num_tokens_waiting -= found->second->num_prompt_tokens();
+  }
   stats.num_blocks = blocks_.num_blocks();
   stats.num_used_blocks = blocks_.num_used_blocks();
   stats.num_cached_blocks = blocks_.num_cached_blocks();

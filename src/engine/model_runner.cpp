@@ -194,7 +194,7 @@ Status ModelRunner::begin(std::span<const ScheduledSlice> slices,
   OCTAVO_CHECK(batch.num_logit_rows <= limits_.max_logit_rows);
   OCTAVO_CHECK(draws.empty() || static_cast<int64_t>(draws.size()) == batch.num_logit_rows);
   const model::ModelConfig& config = model_->config();
-  step_ = {slices, draws, {}};
+  step_ = {slices, {}};
   StepOutput& output = step_.output;
   output.logits =
       ops::Mat(logits_.data.get(), DType::kF32, batch.num_logit_rows, config.vocab_size);
@@ -271,9 +271,8 @@ Status ModelRunner::run_model(const model::ForwardBatch& batch, const StepOutput
   // Decodes repeat, but for models whose frequencies change; of experts the host must know what the
   // router chose.
   const ops::SequenceBatch& seqs = batch.seqs;
-  const bool has_experts = model_->config().moe.routing.num_experts > 0;
   const bool repeats = seqs.num_tokens == seqs.num_seqs && batch.rope_variants == nullptr;
-  if (!repeats || has_experts) return work();
+  if (!repeats || has_experts()) return work();
   return backend_.device->run_recorded(
       {record_id_, reinterpret_cast<int64_t>(batch.token_ids), seqs.num_tokens,
        seqs.block_table_stride, batch.num_logit_rows, batch.num_hidden_rows},

@@ -70,7 +70,8 @@ class ModelRunner final : public Executor {
   // On a host device a step is computed where it is begun.
   Status execute_async(const Plan& plan) override;
   Result<StepOutput> wait() override;
-  bool is_async() const override { return !backend_.device->host_accessible(); }
+  // Choosing experts waits for the device in every layer.
+  bool is_async() const override { return !backend_.device->host_accessible() && !has_experts(); }
   ThreadPool* pool() override { return pool_.get(); }
 
   // Replaces the KV cache by an empty one of at least `num_blocks` blocks; what it held is lost. An
@@ -79,6 +80,7 @@ class ModelRunner final : public Executor {
 
  private:
   explicit ModelRunner(const RunnerLimits& limits) : limits_(limits) {}
+  bool has_experts() const { return model_->config().moe.routing.num_experts > 0; }
   Status load(const formats::Checkpoint& checkpoint, const LoadOptions& options,
               model::LoadMode mode);
   Status load_model(const formats::Checkpoint& checkpoint, const LoadOptions& options,
@@ -86,8 +88,7 @@ class ModelRunner final : public Executor {
   // What is begun and not yet waited for.
   struct Step {
     std::span<const ScheduledSlice> slices;
-    std::span<const ops::RowDraw> draws;  // empty where no token is drawn on the device
-    StepOutput output;                    // in device memory
+    StepOutput output;  // in device memory
   };
   Status begin(std::span<const ScheduledSlice> slices, std::span<const ops::RowDraw> draws);
   Result<StepOutput> end();

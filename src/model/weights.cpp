@@ -214,7 +214,7 @@ Result<ops::Weight> WeightLoader::float_matrix(std::string_view hf_name, int64_t
                                                int64_t cols) {
   if (const std::string module = quantized_module(hf_name); !module.empty()) {
     const auto quantized = OCTAVO_TRY(take_quantized(module, rows, cols));
-    return pack_quantized(measures() ? quantized : quant::decode(quantized));
+    return measures() ? pack(quantized.tensor) : pack_quantized(quant::decode(quantized));
   }
   const Tensor tensor = OCTAVO_TRY(take_plain(hf_name, {rows, cols}));
   const ops::DecodeRowFn decode = ops::decode_row_fn(tensor.dtype);
@@ -354,12 +354,8 @@ std::string_view WeightLoader::why_redundant(std::string_view name) const {
 
 void WeightLoader::log_held() const {
   if (measures() || num_as_codes_ + num_as_values_ == 0) return;
-  log_info("{}: of the quantised matrices {} stay as stored, {} are decoded to bfloat16{}",
-           checkpoint_.path(), num_as_codes_, num_as_values_,
-           num_as_values_ == 0
-               ? ""
-               : format(", which this GPU's kernels need unless both sides are E4M3 "
-                        "with a scale for each row"));
+  log_info("{}: of the quantised matrices {} stay as stored, {} are decoded to bfloat16",
+           checkpoint_.path(), num_as_codes_, num_as_values_);
 }
 
 Status WeightLoader::finish() const {

@@ -1,5 +1,5 @@
-// Products with E4M3 matrices of the CUDA backend against `ref`: few tokens, which round their
-// input themselves, and many; inputs as codes; which matrices stay E4M3.
+// Products with E4M3 matrices of the CUDA backend against `ref`: few tokens, of which
+// a single one is rounded in the product, and many; inputs as codes; which matrices stay E4M3.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Inputs of products with E4M3 matrices, as codes with a scale for each row: rounded by themselves,
 // or as a norm or a gate makes them. Of very few rows a product may round itself, to the same codes
-// (kSelfRoundedTokens of few_tokens.h).
+// (kSelfRoundedFeatures of few_tokens.h).
 #pragma once
 
 #include "ops/ops.h"

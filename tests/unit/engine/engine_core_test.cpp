@@ -260,6 +260,9 @@ TEST(EngineCore, AnAsynchronousStepIsDeliveredDuringTheNext) {
   ASSERT_TRUE(world.core->step());
   EXPECT_EQ(known, (std::vector<size_t>{0, 0, 1}));
   EXPECT_EQ(world.events.size(), 2u);
+  EXPECT_EQ(world.core->stats().num_requests_waiting, 0);  // it has ended, but is not told so
+  EXPECT_EQ(world.core->stats().num_requests_running, 1);
+  EXPECT_EQ(world.core->stats().num_tokens_waiting, 0);
   world.core->end(1, cancelled("too late: only the event is missing"));
   EXPECT_TRUE(world.last_event_of(1).status.ok());
   EXPECT_FALSE(world.core->deliver());
