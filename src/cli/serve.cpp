@@ -1,6 +1,6 @@
 // `octavo serve`: the HTTP server.
-#include <semaphore.h>
-#include <time.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "base/check.h"
@@ -27,7 +29,7 @@ constexpr double kStatsIntervalS = 10;
 constexpr double kHealthIntervalS = 1;
 
 std::atomic<bool> g_is_serving = false;
-sem_t g_stop_signals;  // that came while it serves
+int g_stop_signals = -1;  // an eventfd: how many came while it serves
 
 // Before that the process ends at once, as a shell reports it: loading takes minutes.
 void on_stop_signal(int signal) {
@@ -37,29 +39,32 @@ void on_stop_signal(int signal) {
     _exit(128 + signal);
   }
   const int saved = errno;
-  sem_post(&g_stop_signals);
+  constexpr uint64_t kOne = 1;
+  [[maybe_unused]] const ssize_t written = write(g_stop_signals, &kOne, sizeof(kOne));
   errno = saved;
 }
 
-void catch_stop_signals() {
-  sem_init(&g_stop_signals, 0, 0);
+Status catch_stop_signals() {
+  g_stop_signals = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  if (g_stop_signals < 0) return unavailable(format("eventfd: {}", std::strerror(errno)));
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  return {};
 }
 
 // Whether a stop signal came within `seconds`.
 bool wait_for_signal(double seconds) {
-  timespec end{};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  const double fraction_ns = static_cast<double>(end.tv_nsec) + seconds * 1e9;
-  end.tv_sec += static_cast<time_t>(fraction_ns / 1e9);
-  end.tv_nsec = static_cast<long>(std::fmod(fraction_ns, 1e9));
-  while (sem_clockwait(&g_stop_signals, CLOCK_MONOTONIC, &end) != 0) {
-    if (errno != EINTR) return false;
+  const double end = now_seconds() + seconds;
+  for (;;) {
+    pollfd stop = {.fd = g_stop_signals, .events = POLLIN, .revents = 0};
+    const double left_ms = std::ceil(std::max(0.0, end - now_seconds()) * 1e3);
+    const int ready = poll(&stop, 1, static_cast<int>(left_ms));
+    uint64_t one = 0;
+    if (ready > 0) return read(g_stop_signals, &one, sizeof(one)) == sizeof(one);
+    if (ready == 0 || errno != EINTR) return false;
   }
-  return true;
 }
 
 // The line that scripts made for vLLM read.
@@ -157,7 +162,8 @@ int run_serve(int argc, const char* const* argv) {
   }
   const auto setup = set_up_engine(kServeCommand, arguments, nullptr);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
-  catch_stop_signals();
+  const Status caught = catch_stop_signals();
+  if (!caught.ok()) return fail(caught);
   signal(SIGPIPE, SIG_IGN);
   return serve(std::get<EngineSetup>(setup).options, std::get<EngineSetup>(setup).path);
 }
