@@ -50,17 +50,19 @@ struct DrawTokensArgs {
   const RowDraw* draws = nullptr;  // [n]
 };
 
+// Of draw_weight, here and on GPUs.
+inline constexpr float kExpLog2E = 1.44269504f;
+inline constexpr float kExpLn2High = 0.693359375f;  // few bits: n times it is exact
+inline constexpr float kExpLn2Low = -2.12194440e-4f;
+inline constexpr float kExpRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves whole numbers
+
 // exp(x) for x in [-87, 0], off by 2 units in the last place at most; for others, anything. It is
 // 2^n times the exponential of what is left, which lies in [-ln 2 / 2, ln 2 / 2]: without branches
 // and calls, for vectors.
 __attribute__((always_inline)) inline float draw_weight(float x) {
-  constexpr float kLog2E = 1.44269504f;
-  constexpr float kLn2High = 0.693359375f;  // few bits: n times it is exact
-  constexpr float kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves whole numbers
-  const float shifted = x * kLog2E + kRound;
-  const float n = shifted - kRound;
-  const float r = x - n * kLn2High - n * kLn2Low;
+  const float shifted = x * kExpLog2E + kExpRound;
+  const float n = shifted - kExpRound;
+  const float r = x - n * kExpLn2High - n * kExpLn2Low;
   float e = 1.0f / 720;
   e = e * r + 1.0f / 120;
   e = e * r + 1.0f / 24;
@@ -68,7 +70,7 @@ __attribute__((always_inline)) inline float draw_weight(float x) {
   e = e * r + 0.5f;
   e = e * r + 1.0f;
   e = e * r + 1.0f;
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kExpRound);
   return e * std::bit_cast<float>((exponent + 127) << 23);
 }
 

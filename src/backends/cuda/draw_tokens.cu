@@ -38,17 +38,17 @@ struct Shared {
   int chosen;
 };
 
+// ops::draw_weight, spelled out so that nothing is contracted.
 __device__ float draw_weight(float x) {
-  constexpr float kRound = 12582912.0f;
-  const float shifted = __fadd_rn(__fmul_rn(x, 1.44269504f), kRound);
-  const float n = __fsub_rn(shifted, kRound);
+  const float shifted = __fadd_rn(__fmul_rn(x, ops::kExpLog2E), ops::kExpRound);
+  const float n = __fsub_rn(shifted, ops::kExpRound);
   const float r =
-      __fsub_rn(__fsub_rn(x, __fmul_rn(n, 0.693359375f)), __fmul_rn(n, -2.12194440e-4f));
+      __fsub_rn(__fsub_rn(x, __fmul_rn(n, ops::kExpLn2High)), __fmul_rn(n, ops::kExpLn2Low));
   constexpr float kTerms[] = {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
   float e = 1.0f / 720;
 #pragma unroll
   for (const float term : kTerms) e = __fadd_rn(__fmul_rn(e, r), term);
-  const unsigned exponent = __float_as_uint(shifted) - __float_as_uint(kRound);
+  const unsigned exponent = __float_as_uint(shifted) - __float_as_uint(ops::kExpRound);
   return __fmul_rn(e, __uint_as_float((exponent + 127) << 23));
 }
 
