@@ -148,6 +148,26 @@ TEST_P(DecodeAttentionTest, BatchDoesNotChangeBits) {
   }
 }
 
+// Nor does what else the GPU does: under_load.sh runs this in several processes at once.
+TEST_P(DecodeAttentionTest, RepetitionDoesNotChangeBits) {
+  for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+    const AttentionCase shape = {.q_lens = ones(256),
+                                 .kv_lens = random_lengths(256, 1, 8192, 7),
+                                 .num_heads = 64,
+                                 .kv_dtype = dtype};
+    const AttentionInputs inputs(shape);
+    const AttentionOutputs outputs(inputs);
+    const DecodeArgs args = decode_args(inputs, outputs);
+    run(args);
+    EXPECT_EQ(judge_attention(inputs, outputs), "");
+    const std::vector<uint16_t> first = outputs.download_out();
+    for (int i = 0; i < 50; ++i) {
+      run(args);
+      ASSERT_TRUE(outputs.download_out() == first) << "run " << i;
+    }
+  }
+}
+
 // Whether a block takes one split, two, four or all of a sequence changes no bit of it.
 TEST_P(DecodeAttentionTest, PartsDoNotChangeBits) {
   const auto expect_same = [&](const AttentionCase& shape) {

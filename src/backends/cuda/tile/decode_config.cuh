@@ -50,7 +50,7 @@ struct DecodeConfig {
   static constexpr int kKeyStages = num_tiles(kWarps) / 2;
   static constexpr int kValueStages = num_tiles(kWarps) - kKeyStages;  // values stay longer
   static_assert(kKeyStages >= kWarps);
-  using Pipe = DecodePipe<Layout, kKeyStages, kValueStages>;
+  using Pipe = DecodePipe<Layout, Copies, kKeyStages, kValueStages>;
   static constexpr int kDynamicBytes = Pipe::kRingBytes + kWarps * kWarpValueBytes;
 
   // Beside those that compute, some merge and two copy. A quarter of a multiprocessor gives its

@@ -186,7 +186,6 @@ class DecodeWarp {
       if (token + row >= begin && token + row < end) continue;
       *reinterpret_cast<uint4*>(tile + 16 * i) = {0, 0, 0, 0};
     }
-    Config::Copies::fence();
     __syncwarp();
   }
 
