@@ -282,11 +282,15 @@ void read_keys(octavo_flash_attn_args& args, Reader& reader, const py::object& k
   args.seqused_k = reader.read_optional<int32_t>("seqused_k", seqused_k, kInt32, {batch_size});
 }
 
-void launch(const octavo_flash_attn_args& args, Reader& reader, uint64_t stream,
-            const py::function& allocate) {
+// Returns the workspace: `planned`, or where that is None what `allocate` gave.
+py::object launch(octavo_flash_attn_args& args, Reader& reader, uint64_t stream,
+                  const py::function& allocate, const py::object& planned) {
   size_t bytes = 0;
   check(octavo_flash_attn_workspace_bytes(&args, &bytes));
-  const Array workspace = reader.read("allocate(bytes)", allocate(bytes), {kUInt8}, {kAny});
+  args.planned = planned.is_none() ? 0 : 1;
+  const char* name = planned.is_none() ? "allocate(bytes)" : "planned";
+  const py::object object = planned.is_none() ? allocate(bytes) : planned;
+  const Array workspace = reader.read(name, object, {kUInt8}, {kAny});
   octavo_flash_attn_status status;
   {
     const py::gil_scoped_release released;
@@ -295,15 +299,17 @@ void launch(const octavo_flash_attn_args& args, Reader& reader, uint64_t stream,
                                  reinterpret_cast<void*>(stream));
   }
   check(status);
+  return object;
 }
 
-void varlen(const py::object& out, const py::object& q, const py::object& k, const py::object& v,
-            const py::object& cu_seqlens_q, uint64_t stream, const py::function& allocate,
-            const py::object& lse, const py::object& cu_seqlens_k, const py::object& block_table,
-            const py::object& seqused_k, std::optional<int32_t> max_seqlen_q,
-            const std::string& kv_dtype, const py::object& k_scale, const py::object& v_scale,
-            float softmax_scale, float softcap, bool causal, int32_t window_left, int32_t chunk,
-            const py::object& sinks) {
+py::object varlen(const py::object& out, const py::object& q, const py::object& k,
+                  const py::object& v, const py::object& cu_seqlens_q, uint64_t stream,
+                  const py::function& allocate, const py::object& lse,
+                  const py::object& cu_seqlens_k, const py::object& block_table,
+                  const py::object& seqused_k, std::optional<int32_t> max_seqlen_q,
+                  const std::string& kv_dtype, const py::object& k_scale, const py::object& v_scale,
+                  float softmax_scale, float softcap, bool causal, int32_t window_left,
+                  int32_t chunk, const py::object& sinks, const py::object& planned) {
   octavo_flash_attn_args args = {};
   args.struct_size = sizeof args;
   Reader reader(stream);
@@ -321,7 +327,7 @@ void varlen(const py::object& out, const py::object& q, const py::object& k, con
   args.causal = causal ? 1 : 0;
   args.window_left = window_left;
   args.chunk = chunk;
-  launch(args, reader, stream, allocate);
+  return launch(args, reader, stream, allocate, planned);
 }
 
 constexpr const char* kDoc =
@@ -334,7 +340,9 @@ meaning are those of octavo/flash_attn.h: q, out [total_q, num_heads, head_dim] 
 head_dim] with block_table and seqused_k. k and v are bfloat16 or float8_e4m3fn, which
 kv_dtype="fp8_e4m3" finds in arrays of uint8 too. max_seqlen_q: total_q where it is None.
 stream: a cudaStream_t as an integer. allocate(bytes) gives an array of so many uint8, which must
-not be reused before the stream has come past this call.)";
+not be reused before the stream has come past this call. Returns that array; as `planned` of later
+calls that differ only in what octavo/flash_attn.h says (the layers of a model) its list of work is
+used again.)";
 
 }  // namespace
 
@@ -347,5 +355,6 @@ PYBIND11_MODULE(_flash_attn, module) {
              arg("cu_seqlens_k") = none, arg("block_table") = none, arg("seqused_k") = none,
              arg("max_seqlen_q") = none, arg("kv_dtype") = "auto", arg("k_scale") = none,
              arg("v_scale") = none, arg("softmax_scale") = 0.0f, arg("softcap") = 0.0f,
-             arg("causal") = false, arg("window_left") = -1, arg("chunk") = 0, arg("sinks") = none);
+             arg("causal") = false, arg("window_left") = -1, arg("chunk") = 0, arg("sinks") = none,
+             arg("planned") = none);
 }

@@ -7,7 +7,8 @@
 //   decode_bench BATCHxCONTEXT ...      only these
 //   options before them: --fp8, --bf16, --token-scales (of fp8, in place of one by head),
 //                        --portable, --serial (no overlap of launches), --blocks N, --enough N,
-//                        --tokens N (DecodeSplits), --dim N, --heads N, --once
+//                        --tokens N, --parts N (DecodeSplits), --dim N, --heads N,
+//                        --once
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -120,6 +121,8 @@ void run(int argc, char** argv) {
       options.splits.enough_tokens = number();
     else if (text == "--tokens")
       options.splits.min_tokens = number();
+    else if (text == "--parts")
+      options.splits.part_splits = number();
     else if (text == "--dim")
       options.head_dim = number();
     else if (text == "--heads")

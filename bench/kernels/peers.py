@@ -6,10 +6,11 @@
 Peers: PyTorch's scaled_dot_product_attention with cuDNN and with FlashAttention-2, which take
 equal lengths only and get keys and values with the heads repeated beforehand; FlashAttention-3
 where vLLM's build or flash_attn_interface can be imported. Every call is a replayed CUDA graph and
-includes making the list of work. A round calls each once after another so often that it takes about
-20 ms; a figure is the median of the rounds' medians: of prefill TFLOPS of the pairs of query and
-key that are seen, of decode TB/s of the keys and values, by 20 calls over buffers of more than
-120 MB. --trace: a file of requests (CSV with a column ContextTokens, or JSON lines with
+includes making the list of work; of decode there is also a form, "planned once", in which the calls
+of a graph share it as the layers of a model do. A round calls each once after another so often that
+it takes about 20 ms; a figure is the median of the rounds' medians: of prefill TFLOPS of the pairs
+of query and key that are seen, of decode TB/s of the keys and values, by 20 calls over buffers of
+more than 120 MB. --trace: a file of requests (CSV with a column ContextTokens, or JSON lines with
 input_length), whose prompts make a batch of 16,384 tokens.
 """
 
@@ -23,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from octavo.flash_attn import SchedulerMetadata
 from octavo.flash_attn import flash_attn_varlen_func as octavo_attention
 
 TOKENS = 16384
@@ -43,6 +45,7 @@ class Work:
     causal: bool = True
     block: int = 0  # tokens of a page; 0: contiguous
     fp8: bool = False
+    planned_once: bool = False
 
     @property
     def decodes(self):
@@ -114,18 +117,24 @@ def contiguous_calls(work, fa3):
     return calls | sdpa_calls(work, q, k, v)
 
 
-def paged_calls(work, fa3):
-    q = random(sum(work.q_lens), work.heads, work.head_dim)
+def pages_of(work):
+    """What all calls of a step share."""
     pages = -(-max(work.kv_lens) // work.block)
-    count = pages * len(work.kv_lens)
-    table = torch.randperm(count, device="cuda").to(torch.int32).view(-1, pages)
+    table = torch.randperm(pages * len(work.kv_lens), device="cuda").to(torch.int32)
+    return dict(cu_seqlens_q=cumulative(work.q_lens), max_seqlen_q=max(work.q_lens),
+                max_seqlen_k=max(work.kv_lens), causal=work.causal,
+                block_table=table.view(-1, pages),
+                seqused_k=torch.tensor(work.kv_lens, dtype=torch.int32, device="cuda"))
+
+
+def paged_calls(work, fa3, common=None):
+    common = common or pages_of(work)
+    q = random(sum(work.q_lens), work.heads, work.head_dim)
+    count = common["block_table"].numel()
     k, v = (random(count, work.kv_heads, work.block, work.head_dim) for _ in "kv")
     if work.fp8:
         k, v = (x.to(torch.float8_e4m3fn) for x in (k, v))
-    common = dict(cu_seqlens_q=cumulative(work.q_lens), max_seqlen_q=max(work.q_lens),
-                  max_seqlen_k=max(work.kv_lens), causal=work.causal, block_table=table,
-                  seqused_k=torch.tensor(work.kv_lens, dtype=torch.int32, device="cuda"))
-    calls = {"octavo": lambda: octavo_attention(q, k, v, **common)}
+    calls = {"octavo": lambda **plan: octavo_attention(q, k, v, **common, **plan)}
     if fa3 and fa3[1] and (work.decodes or not work.fp8):
         theirs_k, theirs_v = (x.transpose(1, 2).contiguous() for x in (k, v))
         theirs_q, scales = q, {}
@@ -133,19 +142,34 @@ def paged_calls(work, fa3):
             theirs_q = q.to(torch.float8_e4m3fn)
             ones = torch.ones(len(work.q_lens), work.kv_heads, device="cuda")
             scales = dict(q_descale=ones, k_descale=ones, v_descale=ones)
-        calls["FA3"] = lambda: fa3[0](theirs_q, theirs_k, theirs_v, **common, **scales,
-                                      fa_version=3)
+        calls["FA3"] = lambda **plan: fa3[0](theirs_q, theirs_k, theirs_v, **common, **scales,
+                                             **plan, fa_version=3)
     return calls
+
+
+def make_plan(work, name, common):
+    if not work.planned_once:
+        return {}
+    if name == "octavo":
+        return {"scheduler_metadata": SchedulerMetadata()}
+    from vllm.vllm_flash_attn.flash_attn_interface import get_scheduler_metadata
+    return {"scheduler_metadata": get_scheduler_metadata(
+        len(work.kv_lens), max(work.q_lens), max(work.kv_lens), work.heads, work.kv_heads,
+        work.head_dim, common["seqused_k"], cu_seqlens_q=common["cu_seqlens_q"],
+        qkv_dtype=torch.float8_e4m3fn if work.fp8 else torch.bfloat16, page_size=work.block,
+        causal=work.causal)}
 
 
 def decode_calls(work, fa3):
     """Each peer's DECODE_CALLS calls, over sets of buffers in turn."""
-    sets = [paged_calls(work, fa3) for _ in range(DECODE_BYTES // work.kv_bytes() + 2)]
+    common = pages_of(work)
+    sets = [paged_calls(work, fa3, common) for _ in range(DECODE_BYTES // work.kv_bytes() + 2)]
 
     def call(name):
         def attend():
+            plan = make_plan(work, name, common)
             for i in range(DECODE_CALLS):
-                sets[i % len(sets)][name]()
+                sets[i % len(sets)][name](**plan)
         return attend
 
     return {name: call(name) for name in sets[0]}
@@ -225,11 +249,12 @@ def all_work(trace):
         cache = f"page {block}" if block else "contiguous"
         yield Work(f"4 x 512 on 8k, {cache}{', fp8' if fp8 else ''}", [512] * 4,
                    [8192 + 512] * 4, block=block, fp8=fp8)
-    for fp8 in (False, True):
+    for fp8, planned_once in ((False, False), (True, False), (False, True), (True, True)):
         for batch, length in ((8, 16384), (32, 8192), (128, 4096), (1, 2048), (1, 16384),
                               (8, 2048), (1, 256), (8, 256), (32, 256)):
-            yield Work(f"decode {batch} x {length}{', fp8' if fp8 else ''}", [1] * batch,
-                       [length] * batch, block=16, fp8=fp8)
+            name = f"decode {batch} x {length}{', fp8' if fp8 else ''}"
+            yield Work(f"{name}{', planned once' if planned_once else ''}", [1] * batch,
+                       [length] * batch, block=16, fp8=fp8, planned_once=planned_once)
 
 
 def main():

@@ -67,6 +67,11 @@ typedef struct octavo_flash_attn_args {
   int32_t window_left;  // keys before a row's own position that it sees; -1: all
   int32_t chunk;        // > 0: only keys of the row's own chunk of positions; causal
   const float* sinks;   // [num_heads]: a score without a value in every row; or null
+
+  // 1: the workspace is as octavo_flash_attn_plan or a call of octavo_flash_attn_varlen left it,
+  // whose arguments differed in none but out, lse, q, k, v, k_scale, v_scale, softmax_scale,
+  // softcap and sinks (the layers of a model). Its list of work is used again.
+  int32_t planned;
 } octavo_flash_attn_args;
 
 // Bytes of workspace that a call with these counts needs; a workspace for the largest batch serves
@@ -74,7 +79,11 @@ typedef struct octavo_flash_attn_args {
 octavo_flash_attn_status octavo_flash_attn_workspace_bytes(const octavo_flash_attn_args* args,
                                                            size_t* bytes);
 
-// `stream`: a cudaStream_t; null: the default stream.
+// Makes the list of work that a call needs, for calls with `planned`. `stream`: a cudaStream_t;
+// null: the default stream.
+octavo_flash_attn_status octavo_flash_attn_plan(const octavo_flash_attn_args* args, void* workspace,
+                                                size_t workspace_bytes, void* stream);
+
 octavo_flash_attn_status octavo_flash_attn_varlen(const octavo_flash_attn_args* args,
                                                   void* workspace, size_t workspace_bytes,
                                                   void* stream);

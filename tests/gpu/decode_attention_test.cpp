@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "backends/cuda/tile/decode_plan.h"
 #include "tests/gpu/decode_fixture.h"
 
 namespace octavo::backends::cuda {
@@ -144,6 +145,115 @@ TEST_P(DecodeAttentionTest, BatchDoesNotChangeBits) {
     const std::vector<uint16_t> out = alone.download_out();
     const auto first = all.begin() + static_cast<int64_t>(static_cast<size_t>(seq) * row);
     EXPECT_TRUE(std::equal(out.begin(), out.begin() + static_cast<int64_t>(row), first)) << seq;
+  }
+}
+
+// Nor does what else the GPU does: under_load.sh runs this in several processes at once.
+TEST_P(DecodeAttentionTest, RepetitionDoesNotChangeBits) {
+  for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+    const AttentionCase shape = {.q_lens = ones(256),
+                                 .kv_lens = random_lengths(256, 1, 8192, 7),
+                                 .num_heads = 64,
+                                 .kv_dtype = dtype};
+    const AttentionInputs inputs(shape);
+    const AttentionOutputs outputs(inputs);
+    const DecodeArgs args = decode_args(inputs, outputs);
+    run(args);
+    EXPECT_EQ(judge_attention(inputs, outputs), "");
+    const std::vector<uint16_t> first = outputs.download_out();
+    for (int i = 0; i < 50; ++i) {
+      run(args);
+      ASSERT_TRUE(outputs.download_out() == first) << "run " << i;
+    }
+  }
+}
+
+// Whether a block takes one split, two, four or all of a sequence changes no bit of it.
+TEST_P(DecodeAttentionTest, PartsDoNotChangeBits) {
+  const auto expect_same = [&](const AttentionCase& shape) {
+    const AttentionInputs inputs(shape);
+    std::vector<uint16_t> first_out;
+    std::vector<float> first_lse;
+    for (const int part_splits : {1, 2, 4, 5, 0}) {
+      AttentionOutputs outputs(inputs);
+      outputs.poison();
+      DecodeArgs args = decode_args(inputs, outputs);
+      args.splits.part_splits = part_splits;
+      run(args, 2);
+      EXPECT_EQ(judge_attention(inputs, outputs), "") << shape.describe();
+      const std::vector<uint16_t> out = outputs.download_out();
+      const std::vector<float> lse = outputs.download_lse();
+      if (first_out.empty()) first_out = out, first_lse = lse;
+      EXPECT_EQ(out, first_out) << part_splits << " splits: " << shape.describe();
+      EXPECT_EQ(lse, first_lse) << part_splits << " splits: " << shape.describe();
+    }
+  };
+  for (const DType dtype : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int head_dim : {64, 128, 256}) {
+      for (const int group : {1, 4, 12}) {
+        expect_same({.q_lens = ones(40),
+                     .kv_lens = random_lengths(40, 0, 1 << (group + 9) % 15, 11),
+                     .num_heads = 2 * group,
+                     .num_kv_heads = 2,
+                     .head_dim = head_dim,
+                     .kv_dtype = dtype,
+                     .scales = dtype == DType::kF8E4M3});
+      }
+    }
+  }
+  expect_same({.q_lens = {8, 1, 3, 5},
+               .kv_lens = {9000, 20000, 2048, 700},
+               .kv_dtype = DType::kF8E4M3,
+               .window_left = 5000,
+               .sinks = true,
+               .token_scales = true});
+  expect_same({.q_lens = {6, 8, 2}, .kv_lens = {3000, 16000, 5000}, .tree = true});
+  expect_same({.q_lens = {1, 1}, .kv_lens = {16385, 8191}, .softcap = 20.0f, .chunk = 6000});
+}
+
+// The list of a batch, read back: every sequence that is for decode, each of its keys once.
+TEST_P(DecodeAttentionTest, PlanListsEveryKeyOnce) {
+  for (const int count : {1, 2, 7, 33, 200, 1100}) {
+    std::vector<int> q_lens = random_lengths(count, 1, 4, 5);
+    std::vector<int> kv_lens = random_lengths(count, 0, count > 300 ? 600 : 9000, 6);
+    const AttentionInputs inputs({.q_lens = q_lens, .kv_lens = kv_lens, .num_heads = 8});
+    const AttentionOutputs outputs(inputs);
+    DecodeArgs args = decode_args(inputs, outputs);
+    args.max_q_len = 3;
+    const Workspace memory(args);
+    ASSERT_TRUE(plan_decode(args, memory.data(), nullptr).ok());
+    const DecodeWorkspace workspace = decode_workspace(args, memory.data());
+    DecodeHeader header;
+    check_cuda(cudaMemcpy(&header, workspace.header, sizeof header, cudaMemcpyDefault), "header");
+    ASSERT_EQ(header.num_items, header.num_work * args.num_kv_heads * decode_row_tiles(args));
+    ASSERT_LE(header.num_items, decode_max_items(args));
+    std::vector<DecodeWork> list(static_cast<size_t>(header.num_work));
+    check_cuda(cudaMemcpy(list.data(), workspace.work, list.size() * sizeof(DecodeWork),
+                          cudaMemcpyDefault),
+               "list");
+    std::vector<int> listed(static_cast<size_t>(count));
+    for (size_t i = 0; i < list.size(); i += list[i].num_parts) {
+      const auto seq = static_cast<size_t>(list[i].seq);
+      const DecodeCut cut = decode_cut(args, kv_lens[seq], q_lens[seq]);
+      ASSERT_EQ(listed[seq]++, 0);
+      int key = cut.begin;
+      for (size_t part = 0; part < list[i].num_parts; ++part) {
+        const DecodeWork& work = list.at(i + part);
+        ASSERT_EQ(work.seq, list[i].seq);
+        ASSERT_EQ(work.part, part);
+        ASSERT_EQ(work.num_parts, list[i].num_parts);
+        ASSERT_EQ(work.begin, key);
+        ASSERT_EQ((work.begin - cut.begin) % cut.split_tokens, 0);
+        ASSERT_EQ(work.split_tokens, cut.split_tokens);
+        ASSERT_EQ(work.num_keys, kv_lens[seq]);
+        if (work.num_parts > 1) {
+          ASSERT_EQ(work.end, std::min(cut.end, key + work.part_splits * cut.split_tokens));
+        }
+        key = work.end;
+      }
+      ASSERT_EQ(key, cut.end);
+    }
+    for (size_t seq = 0; seq < listed.size(); ++seq) EXPECT_EQ(listed[seq], q_lens[seq] <= 3);
   }
 }
 

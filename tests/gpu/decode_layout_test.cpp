@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -189,6 +191,53 @@ TEST(DecodeCut, DependsOnTheLengthAndNotOnTheBatch) {
   args.num_seqs = 300;
   args.num_tokens = 2400;
   EXPECT_EQ(decode_cut(args, 4096, 1).split_tokens, 512);
+}
+
+TEST(DecodeParts, CoverTheCutInAlignedGroups) {
+  const DecodeArgs args = llama();
+  for (int keys = 0; keys < 140000; keys += 1 + keys / 7) {
+    const DecodeCut cut = decode_cut(args, keys, 1);
+    for (int choice = 0; choice < kDecodePartChoices; ++choice) {
+      const DecodeParts parts(cut, choice);
+      EXPECT_GE(parts.count, 1);
+      EXPECT_LE(parts.count, cut.num_splits);
+      EXPECT_GE(parts.count * parts.tokens, keys);
+      if (parts.count == 1) continue;
+      EXPECT_LT((parts.count - 1) * parts.tokens, keys);
+      EXPECT_EQ(parts.tokens, parts.splits * cut.split_tokens);
+    }
+    EXPECT_EQ(DecodeParts(cut, kDecodePartChoices - 1).count, 1);
+  }
+}
+
+// What a plan chooses for equal lengths on 132 multiprocessors of two blocks each.
+int splits_of_a_block(int num_seqs, int keys) {
+  const DecodeCut cut = decode_cut(llama(), keys, 1);
+  int best = 0;
+  float least = INFINITY;
+  for (int choice = 0; choice < kDecodePartChoices; ++choice) {
+    const DecodeParts parts(cut, choice);
+    const auto items = static_cast<float>(8 * num_seqs * parts.count);
+    const float time = decode_time({static_cast<float>(8 * num_seqs) * static_cast<float>(keys),
+                                    items, static_cast<float>(parts.tokens)},
+                                   decode_blocks(llama(), 132));
+    if (time >= least) continue;
+    least = time;
+    best = std::min(parts.splits, cut.num_splits);
+  }
+  return best;
+}
+
+TEST(DecodeParts, FillTheMultiprocessorsOnceWhereTheyCan) {
+  EXPECT_EQ(splits_of_a_block(1, 2048), 1);
+  EXPECT_EQ(splits_of_a_block(4, 2048), 1);
+  EXPECT_EQ(splits_of_a_block(8, 2048), 2);
+  EXPECT_EQ(splits_of_a_block(16, 2048), 4);
+  EXPECT_EQ(splits_of_a_block(32, 2048), 8);
+  EXPECT_EQ(splits_of_a_block(8, 16384), 4);
+  EXPECT_EQ(splits_of_a_block(1, 131072), 1);
+  // Where they cannot, parts are not so long that some blocks go without.
+  EXPECT_LT(splits_of_a_block(40, 2048), 8);
 }
 
 TEST(DecodeWorkspace, PartsDoNotOverlap) {

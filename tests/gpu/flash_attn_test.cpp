@@ -142,6 +142,36 @@ TEST(FlashAttn, CapturedAfterACopyAndBeforeAnother) {
   }
 }
 
+// As the layers of a model: one list of work for all calls.
+TEST(FlashAttn, PlannedOnce) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU here";
+  for (const int rows : {1, 200}) {
+    AttentionCase shape;
+    shape.q_lens = {rows, rows};
+    shape.kv_lens = {5000, 333};
+    const AttentionInputs inputs(shape);
+    AttentionOutputs outputs(inputs);
+    octavo_flash_attn_args args = c_args(inputs, outputs);
+    size_t bytes = 0;
+    ASSERT_EQ(octavo_flash_attn_workspace_bytes(&args, &bytes), OCTAVO_FLASH_ATTN_OK);
+    DeviceArray<uint8_t> workspace(bytes);
+    workspace.fill_bytes(0xFF);
+    ASSERT_EQ(octavo_flash_attn_plan(&args, workspace.data(), bytes, nullptr),
+              OCTAVO_FLASH_ATTN_OK);
+    args.planned = 1;
+    for (int call = 0; call < 3; ++call) {
+      outputs.poison();
+      ASSERT_EQ(octavo_flash_attn_varlen(&args, workspace.data(), bytes, nullptr),
+                OCTAVO_FLASH_ATTN_OK);
+      check_cuda(cudaDeviceSynchronize(), "octavo_flash_attn_varlen");
+      EXPECT_EQ(judge_attention(inputs, outputs), "");
+    }
+    EXPECT_EQ(octavo_flash_attn_varlen(&args, workspace.data(), bytes - 1, nullptr),
+              OCTAVO_FLASH_ATTN_INVALID);
+    EXPECT_EQ(octavo_flash_attn_plan(&args, nullptr, bytes, nullptr), OCTAVO_FLASH_ATTN_INVALID);
+  }
+}
+
 TEST(FlashAttn, RefusesWhatItCannotDo) {
   const auto refused = [](void (*change)(octavo_flash_attn_args&),
                           octavo_flash_attn_status expected, const std::string& part) {

@@ -224,6 +224,12 @@ class Refused(unittest.TestCase):
         self.refuse(ValueError, r"^allocate\(bytes\) is float32, not uint8",
                     contiguous(allocate=lambda size: Array(FLOAT32, size)))
 
+    def test_a_list_of_work_that_is_none(self):
+        self.refuse(TypeError, "^planned is a <class 'int'>", contiguous(planned=3))
+        self.refuse(ValueError, "^planned is float32, not uint8",
+                    contiguous(planned=Array(FLOAT32, 100)))
+        self.refuse(ValueError, "a workspace of 1 bytes", paged(planned=Array(UINT8, 1)))
+
     def test_the_function_for_pytorch_wants_a_tensor_on_a_gpu(self):
         for q in ([1.0], Array(BFLOAT16, 9, 8, 128, device=(CPU, 0))):
             with self.assertRaisesRegex(ValueError, "q is no PyTorch tensor on a GPU"):

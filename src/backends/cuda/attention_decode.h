@@ -18,14 +18,16 @@
 
 namespace octavo::backends::cuda {
 
-// How the keys of a sequence are split among blocks: a function of their number alone. Many splits
-// finish a small batch sooner, but each costs a partial result, and a start and an end. A split is
-// as long as gives target_blocks over all heads, or half of them where it has enough_tokens then,
-// and at least min_tokens.
+// How the keys of a sequence are split: a function of their number alone. A split is as long as
+// gives target_blocks over all heads, or half of them where it has enough_tokens then, and at least
+// min_tokens. What splits give is added up by fours, and these in order. So a block may take one
+// split, two, four or all of a sequence, and the plan chooses by the batch: many blocks finish a
+// small batch sooner, but each costs a start, an end and a partial result.
 struct DecodeSplits {
   int target_blocks = 128;  // about one for each multiprocessor
   int enough_tokens = 1024;
   int min_tokens = 256;
+  int part_splits = 0;  // of a block: 1, 2, 4, or if greater all; 0: by the batch. Changes no bit
 };
 
 // All pointers are device memory. The query rows of a sequence are its last positions: row i of n

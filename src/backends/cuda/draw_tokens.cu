@@ -429,10 +429,21 @@ LaunchShape launch_shape(int64_t rows, unsigned cluster) {
           .cluster = cluster};
 }
 
+// Whether the kernel that runs was compiled for clusters: a build, too, may have only the code of
+// GPUs before sm_90.
+bool knows_clusters() {
+  static const bool knows = [] {
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, draw_tokens_kernel), "cudaFuncGetAttributes");
+    return attributes.ptxVersion >= 90;
+  }();
+  return knows;
+}
+
 // The largest cluster of which the GPU holds one for each row. Later GPUs run the code of those
 // before sm_90.
 unsigned cluster_size(const DeviceProperties& gpu, int64_t rows) {
-  if (gpu.compute_capability != 90) return 1;
+  if (gpu.compute_capability != 90 || !knows_clusters()) return 1;
   static const std::array<int, 3> most = {
       most_active_clusters(draw_tokens_kernel, launch_shape(1, 2)),
       most_active_clusters(draw_tokens_kernel, launch_shape(1, 4)),

@@ -137,20 +137,33 @@ Result<size_t> workspace_bytes(const octavo_flash_attn_args& args) {
                          : prefill_workspace_bytes(prefill_args(args));
 }
 
-Status run(const octavo_flash_attn_args& args, void* workspace, size_t bytes, cudaStream_t stream) {
+Status check_workspace(const octavo_flash_attn_args& args, const void* workspace, size_t bytes) {
   const size_t needed = OCTAVO_TRY(workspace_bytes(args));
-  if (args.total_q == 0 || args.batch_size == 0) return {};
-  if (bytes < needed || workspace == nullptr)
+  const bool has_work = args.total_q > 0 && args.batch_size > 0;
+  if (has_work && (bytes < needed || workspace == nullptr))
     return invalid_argument(
         format("flash_attn: a workspace of {} bytes, {} are needed", bytes, needed));
-  if (is_decode(args)) {
-    const DecodeArgs decode = decode_args(args);
-    OCTAVO_TRY(plan_decode(decode, workspace, stream));
-    return decode_attention(decode, workspace, stream, {.after_plan = true});
+  return {};
+}
+
+Status plan(const octavo_flash_attn_args& args, void* workspace, size_t bytes,
+            cudaStream_t stream) {
+  OCTAVO_TRY(check_workspace(args, workspace, bytes));
+  if (args.total_q == 0 || args.batch_size == 0) return {};
+  return is_decode(args) ? plan_decode(decode_args(args), workspace, stream)
+                         : plan_prefill(prefill_args(args), workspace, stream);
+}
+
+Status run(const octavo_flash_attn_args& args, void* workspace, size_t bytes, cudaStream_t stream) {
+  const bool planned = args.planned != 0;
+  if (planned) {
+    OCTAVO_TRY(check_workspace(args, workspace, bytes));
+  } else {
+    OCTAVO_TRY(plan(args, workspace, bytes, stream));
   }
-  const PrefillArgs prefill = prefill_args(args);
-  OCTAVO_TRY(plan_prefill(prefill, workspace, stream));
-  return prefill_attention(prefill, workspace, stream);
+  if (args.total_q == 0 || args.batch_size == 0) return {};
+  if (!is_decode(args)) return prefill_attention(prefill_args(args), workspace, stream);
+  return decode_attention(decode_args(args), workspace, stream, {.after_plan = !planned});
 }
 
 std::string& last_error() {
@@ -176,6 +189,19 @@ octavo_flash_attn_status report(const Status& status) {
   }
 }
 
+using Function = Status(const octavo_flash_attn_args& args, void* workspace, size_t bytes,
+                        cudaStream_t stream);
+
+octavo_flash_attn_status call(Function* function, const octavo_flash_attn_args* args,
+                              void* workspace, size_t bytes, void* stream) {
+  if (args == nullptr) return report(OCTAVO_FLASH_ATTN_INVALID, "flash_attn: args is null");
+  try {
+    return report(function(*args, workspace, bytes, static_cast<cudaStream_t>(stream)));
+  } catch (const std::exception& error) {  // DeviceError of a launch
+    return report(OCTAVO_FLASH_ATTN_FAILED, error.what());
+  }
+}
+
 }  // namespace
 }  // namespace octavo::backends::cuda
 
@@ -191,15 +217,15 @@ octavo_flash_attn_status octavo_flash_attn_workspace_bytes(const octavo_flash_at
   return OCTAVO_FLASH_ATTN_OK;
 }
 
+octavo_flash_attn_status octavo_flash_attn_plan(const octavo_flash_attn_args* args, void* workspace,
+                                                size_t workspace_bytes, void* stream) {
+  return call(plan, args, workspace, workspace_bytes, stream);
+}
+
 octavo_flash_attn_status octavo_flash_attn_varlen(const octavo_flash_attn_args* args,
                                                   void* workspace, size_t workspace_bytes,
                                                   void* stream) {
-  if (args == nullptr) return report(OCTAVO_FLASH_ATTN_INVALID, "flash_attn: args is null");
-  try {
-    return report(run(*args, workspace, workspace_bytes, static_cast<cudaStream_t>(stream)));
-  } catch (const std::exception& error) {  // DeviceError of a launch
-    return report(OCTAVO_FLASH_ATTN_FAILED, error.what());
-  }
+  return call(run, args, workspace, workspace_bytes, stream);
 }
 
 const char* octavo_flash_attn_error() {

@@ -30,7 +30,7 @@ __device__ inline void bulk_copy_shared(uint32_t shared_to, const void* from, ui
       : "memory");
 }
 
-// Orders this thread's ordinary writes to shared memory before later copies into it.
+// Orders this thread's ordinary reads and writes of shared memory before later copies into it.
 __device__ inline void bulk_copy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -171,6 +171,7 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
       multiply_step<Shared::kE4M3>(
           sums, ring_memory + place.slot * kStreamStepBytes + warp * kWarpBytes, input + begin,
           token_bytes, static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
+      bulk_copy_fence();  // or the next copy may overtake loads of this one
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared_address(&shared.empty[place.slot]));
       place.advance(plan.ring);

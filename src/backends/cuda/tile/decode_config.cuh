@@ -32,24 +32,25 @@ struct DecodeConfig {
   static constexpr int kRows = 8 * kHalves;
   static constexpr int kTileRows = decode_tile_rows(kHeadDim);  // of a partial result
 
-  static constexpr bool kLight = kHeadDim <= 128 && kHalves == 1;
+  static constexpr bool kLight = decode_is_light(kHeadDim, kRows);
   static constexpr int kBlocksEach = kLight ? 2 : 1;  // a multiprocessor holds at the same time
   static constexpr int kSharedBytes = kLight ? Platform::kLightBytes : Platform::kHeavyBytes;
 
   // Shared memory beside the ring.
   static constexpr int kFixedBytes = 2560;
   static constexpr int kWarpValueBytes = kRows * kHeadDim * 4;
-  static constexpr int num_stages(int warps) {
-    return (kSharedBytes - kFixedBytes - warps * kWarpValueBytes) / (2 * Layout::kTileBytes);
+  static constexpr int num_tiles(int warps) {
+    return (kSharedBytes - kFixedBytes - warps * kWarpValueBytes) / Layout::kTileBytes;
   }
   // As many as leave each a tile and one on its way.
   static constexpr int num_warps(int warps) {
-    return warps > 2 && num_stages(warps) <= warps ? num_warps(warps - 1) : warps;
+    return warps > 2 && num_tiles(warps) / 2 <= warps ? num_warps(warps - 1) : warps;
   }
   static constexpr int kWarps = num_warps(kLight ? Platform::kLightWarps : 4);  // that compute
-  static constexpr int kStages = num_stages(kWarps);
-  static_assert(kStages >= kWarps);
-  using Pipe = DecodePipe<Layout, kStages>;
+  static constexpr int kKeyStages = num_tiles(kWarps) / 2;
+  static constexpr int kValueStages = num_tiles(kWarps) - kKeyStages;  // values stay longer
+  static_assert(kKeyStages >= kWarps);
+  using Pipe = DecodePipe<Layout, Copies, kKeyStages, kValueStages>;
   static constexpr int kDynamicBytes = Pipe::kRingBytes + kWarps * kWarpValueBytes;
 
   // Beside those that compute, some merge and two copy. A quarter of a multiprocessor gives its
@@ -74,6 +75,13 @@ struct alignas(16) DecodeLimits {
   }
 };
 
+// Where a warp that computes is: counted from the kernel's start, and the split's first key. In
+// shared memory for the same reason.
+struct alignas(16) DecodePlace {
+  uint32_t item, split, tile;
+  int begin;
+};
+
 // Beside the ring and the values to merge.
 template <class Config>
 struct DecodeShared {
@@ -83,10 +91,13 @@ struct DecodeShared {
   int2 seen[Config::kWarps][Config::kRows];      // first and last key, each warp for itself
   uint64_t tree[Config::kWarps][Config::kRows];  // which query tokens, where there is a tree mask
   DecodeLimits limits[Config::kWarps];
-  int is_last_split;
+  DecodePlace places[Config::kWarps];
+  float2 totals[2][Config::kRows];  // of an item's quads so far; the two in turn
+  int is_last_part;
 
   // By one thread; then a barrier of the block.
   __device__ void init() {
+    for (DecodePlace& place : places) place = {};
     pipe.init(Config::Copies::kArrivals, Config::kWarps + 2);  // and a merger, and a producer
     mbarrier_init(shared_address(&merge_full), Config::kWarps);
     mbarrier_init(shared_address(&merge_empty), 1);

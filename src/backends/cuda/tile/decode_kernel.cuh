@@ -1,10 +1,11 @@
-// Paged decode attention: the kernel, for any way of copying. An item is a split of a sequence for
-// one kv head and 8 or 16 query rows of its group. In a block two warps copy (decode_stream.cuh);
-// several compute (decode_math.cuh): they take an item's tiles in turn, each with its own softmax
-// and output; others merge what those found (decode_merge.cuh). They hand over through barriers
-// in shared memory, so that nobody waits for a latency of the others.
+// Paged decode attention: the kernel, for any way of copying. An item is a part of a sequence, one
+// or more of its splits, for one kv head and 8 or 16 query rows of its group. In a block two warps
+// copy (decode_stream.cuh); several compute (decode_math.cuh): they take a split's tiles in turn,
+// each with its own softmax and output; others merge what those found (decode_merge.cuh). They
+// hand over through barriers in shared memory, so that nobody waits for a latency of the others.
 #pragma once
 
+#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/ptx/warpgroup.cuh"
 #include "backends/cuda/tile/decode_config.cuh"
 #include "backends/cuda/tile/decode_merge.cuh"
@@ -20,39 +21,62 @@ class DecodeWarp {
   static constexpr int kHalves = Config::kHalves;
 
  public:
-  // `values`: what this warp hands over, [rows, head_dim / 4] of float4.
+  // `values`: what warps hand over, of each [rows, head_dim / 4] of float4.
   __device__ DecodeWarp(const DecodeKernelArgs& launch, char* ring, char* values,
                         DecodeShared<Config>& shared)
       : launch_(launch), args_(launch.args), ring_(ring), values_(values), shared_(shared) {}
 
   __device__ void run() {
     pdl_wait();
-    for (uint32_t ordinal = 0;; ++ordinal) {
-      const DecodeItem& item = shared_.pipe.wait_item(ordinal);
-      if (item.index < 0) break;
-      const ItemRows rows(launch_, item, Config::kTileRows);
-      attend(rows);
-      mbarrier_wait(shared_address(&shared_.merge_empty), (ordinal & 1) ^ 1);
-      hand_over(rows.count);
+    for (;;) {
+      shared_.pipe.wait_item(place().item);
+      if (item().index < 0) break;
+      load_rows(ItemRows(launch_, item(), Config::kTileRows));
+      do {
+        attend();
+        mbarrier_wait(shared_address(&shared_.merge_empty), (place().split & 1) ^ 1);
+        hand_over(min(Config::kTileRows, item().num_rows));
+        __syncwarp();
+        if (lane_ == 0) {
+          mbarrier_arrive(shared_address(&shared_.merge_full));
+          ++place().split;
+          place().tile += split_tiles();
+          place().begin += item().work.split_tokens;
+        }
+        __syncwarp();
+      } while (place().begin < item().work.end);
+      __syncwarp();  // all lanes have seen where the item ends
+      if (lane_ == 0) shared_.pipe.give_back_item(place().item++);
       __syncwarp();
-      if (lane_ == 0) {
-        mbarrier_arrive(shared_address(&shared_.merge_full));
-        shared_.pipe.give_back_item(ordinal);
-      }
     }
   }
 
  private:
-  // This warp's tiles of the item: every kWarps-th.
-  __device__ void attend(const ItemRows& rows) {
-    load_rows(rows);
+  __device__ DecodePlace& place() const { return shared_.places[opaque(threadIdx.x) / 32]; }
+  __device__ const DecodeItem& item() const { return shared_.pipe.item(place().item); }
+
+  __device__ int split_tiles() const {
+    const int begin = place().begin;
+    return Pipe::num_tiles(item(), begin, min(begin + item().work.split_tokens, item().work.end));
+  }
+
+  // Warps take tiles in turn, whatever split these are of: so a warp's next tile is always the
+  // kWarps-th after its last (DecodePipe::wait_tile). Which part of the split a warp has is its
+  // rank, so that its sums do not depend on what came before.
+  __device__ int rank() const {
+    const uint32_t warp = opaque(threadIdx.x) / 32;
+    return static_cast<int>((warp + Config::kWarps - place().tile % Config::kWarps) %
+                            Config::kWarps);
+  }
+
+  __device__ void attend() {
+    rows_.clear();
     const DecodeLimits& limits = shared_.limits[warp_];
+    const int begin = place().begin;
+    const int tiles = split_tiles();
     Pipe& pipe = shared_.pipe;
-    const int begin = rows.item.work.begin;
-    const int tiles = Pipe::num_tiles(rows.item);
-    const uint32_t first = first_tile_;
-    first_tile_ += static_cast<uint32_t>(tiles);
-    for (int i = warp_; i < tiles; i += Config::kWarps) {
+    const uint32_t first = place().tile;
+    for (int i = rank(); i < tiles; i += Config::kWarps) {
       const int token = begin + i * Layout::kTileTokens;
       const uint32_t tile = first + static_cast<uint32_t>(i);
       Scores<Layout, kHalves> s;
@@ -121,26 +145,31 @@ class DecodeWarp {
 
   __device__ void load_rows(const ItemRows& rows) {
     const DecodeItem& item = rows.item;
-    if (lane_ < 8 * kHalves) {
-      shared_.seen[warp_][lane_] = {rows.lowest_key(lane_), rows.highest_key(lane_)};
+    const auto thread = static_cast<int>(opaque(threadIdx.x));
+    const int warp = thread / 32, lane = thread % 32;
+    if (lane < 8 * kHalves) {
+      shared_.seen[warp][lane] = {rows.lowest_key(lane), rows.highest_key(lane)};
       if (args_.tree_mask != nullptr) {
-        shared_.tree[warp_][lane_] = args_.tree_mask[item.work.q_row + rows.token(lane_)];
+        shared_.tree[warp][lane] = args_.tree_mask[item.work.q_row + rows.token(lane)];
       }
     }
-    if (lane_ == 0) {
-      shared_.limits[warp_] = {
-          rows.lowest_key(0), item.work.end, rows.lowest_key(max(0, rows.count - 1)),
-          args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0)};
+    if (lane == 0) {
+      DecodeLimits& limits = shared_.limits[warp];
+      limits.begin = rows.lowest_key(0);
+      limits.end = item.work.end;
+      limits.seen_by_all_begin = rows.lowest_key(max(0, rows.count - 1));
+      limits.seen_by_all_last =
+          args_.tree_mask != nullptr ? rows.first_query_key() - 1 : rows.highest_key(0);
+      place().begin = item.work.begin;
     }
     __syncwarp();
-    rows_.clear();
     float scale = args_.scale * kLog2E;
     if (!Layout::kTokenScales && args_.k_scale != nullptr) {
       scale *= args_.k_scale[item.kv_head * args_.scale_stride];
     }
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      const int row = lane_ / 4 + 8 * half;
+      const int row = lane / 4 + 8 * half;
       const int64_t at = static_cast<int64_t>(item.work.q_row + rows.token(row)) * args_.num_heads +
                          rows.head(row);
       const void* q = static_cast<const char*>(args_.q) + at * Config::kHeadDim * 2;
@@ -157,12 +186,13 @@ class DecodeWarp {
       if (token + row >= begin && token + row < end) continue;
       *reinterpret_cast<uint4*>(tile + 16 * i) = {0, 0, 0, 0};
     }
-    Config::Copies::fence();
     __syncwarp();
   }
 
   __device__ void hand_over(int count) {
-    const int g = lane_ / 4, q = lane_ % 4;
+    const auto thread = static_cast<int>(opaque(threadIdx.x));
+    const int g = thread % 32 / 4, q = thread % 4, from = rank();
+    auto* values = reinterpret_cast<float4*>(values_ + from * Config::kWarpValueBytes);
     const float unit = Layout::kTokenScales ? __int_as_float(rows_.unit << 23) : 1.0f;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -172,7 +202,7 @@ class DecodeWarp {
         float sum = rows_.sum[half][i];
         for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(kWarpLanes, sum, lanes);
         if (row >= count) continue;
-        if (g == 0) shared_.stats[warp_][row] = {rows_.highest[half][i], sum};
+        if (g == 0) shared_.stats[from][row] = {rows_.highest[half][i], sum};
         if (rows_.highest[half][i] == -INFINITY) continue;
 #pragma unroll
         for (int group = 0; group < Layout::kDimGroups; group += 4) {
@@ -182,7 +212,7 @@ class DecodeWarp {
             low[i] *= unit, low[2 + i] *= unit, high[i] *= unit, high[2 + i] *= unit;
           }
           const int to = merge_index<Layout>(row, Layout::out_dim(group, g) / 4);
-          reinterpret_cast<float4*>(values_)[to] = {low[i], low[2 + i], high[i], high[2 + i]};
+          values[to] = {low[i], low[2 + i], high[i], high[2 + i]};
         }
       }
     }
@@ -195,7 +225,6 @@ class DecodeWarp {
   DecodeShared<Config>& shared_;
   int warp_ = static_cast<int>(threadIdx.x) / 32;
   int lane_ = static_cast<int>(threadIdx.x) % 32;
-  uint32_t first_tile_ = 0;  // of the next item
   DecodeRows<Layout, kHalves> rows_;
 };
 
@@ -224,7 +253,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksEach)
   __syncthreads();
   if (warp < Config::kWarps) {
     if constexpr (Config::kMovesRegisters) setmaxnreg_increase<152>();
-    DecodeWarp<Config>(launch, ring, values + warp * Config::kWarpValueBytes, shared).run();
+    DecodeWarp<Config>(launch, ring, values, shared).run();
   } else {
     if constexpr (Config::kMovesRegisters) setmaxnreg_decrease<104>();
     if (warp < kProducer) {

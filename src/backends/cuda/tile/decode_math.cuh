@@ -11,6 +11,7 @@
 #include "backends/cuda/ptx/exp2.cuh"
 #include "backends/cuda/ptx/fp8.cuh"
 #include "backends/cuda/ptx/mma.cuh"
+#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/tile/decode_layout.h"
 
 namespace octavo::backends::cuda {
@@ -91,7 +92,7 @@ __device__ inline float fit_half_precision(uint32_t (&words)[Layout::kKeySteps *
 template <class Layout, int kHalves>
 __device__ inline void load_query(DecodeRows<Layout, kHalves>& rows, int half, const void* row,
                                   float scale) {
-  const int q = static_cast<int>(threadIdx.x) % 4;
+  const int q = static_cast<int>(opaque(threadIdx.x) % 4);
   uint32_t words[Layout::kKeySteps * 2];
 #pragma unroll
   for (int load = 0; load < Layout::kKeyLoads; ++load) {

@@ -12,14 +12,16 @@
 
 namespace octavo::backends::cuda {
 
-// A split of a sequence: work for every kv head and row tile.
-struct DecodeWork {
+// A part of a sequence, some of its splits: work for every kv head and row tile.
+struct alignas(16) DecodeWork {
   int seq;
   int begin, end;  // keys; begin is a multiple of 16
-  int split, num_splits;
+  int split_tokens;
   int q_row;  // of the sequence's first query, in the batch
   int q_len;
   int num_keys;  // of the whole sequence
+  uint8_t part, num_parts;
+  uint16_t part_splits;  // of every part but the last
 };
 static_assert(sizeof(DecodeWork) == 32);
 
@@ -93,11 +95,78 @@ OCTAVO_HOST_DEVICE constexpr DecodeCut decode_cut(const DecodeArgs& args, int nu
   return cut;
 }
 
+// How many splits a part may have: 1, 2, 4 or all. A batch has one choice for all sequences.
+inline constexpr int kDecodePartChoices = 4;
+
+OCTAVO_HOST_DEVICE constexpr int decode_part_splits(int choice) {
+  return choice < kDecodePartChoices - 1 ? 1 << choice : kMaxDecodeSplits;
+}
+
+// How a sequence falls into parts.
+struct DecodeParts {
+  int splits;  // of every part but the last
+  int count;
+  int tokens;  // of every part but the last
+
+  OCTAVO_HOST_DEVICE constexpr DecodeParts(const DecodeCut& cut, int choice)
+      : splits(decode_part_splits(choice)), count(1), tokens(cut.end - cut.begin) {
+    if (splits >= cut.num_splits) return;
+    count = (cut.num_splits + splits - 1) / splits;
+    tokens = splits * cut.split_tokens;
+  }
+};
+
+// What a batch adds up to with one of the choices, over all heads.
+struct DecodeLoad {
+  float keys;
+  float items;
+  float longest;  // keys of an item
+};
+
+// Where a batch runs. `item_keys`: what an item costs beside its keys, as so many of them.
+struct DecodeBlocks {
+  int multiprocessors;
+  int each;  // run at the same time on a multiprocessor
+  int item_keys;
+};
+
+// Whether two blocks of the kernel share a multiprocessor: where registers allow it.
+OCTAVO_HOST_DEVICE constexpr bool decode_is_light(int head_dim, int rows) {
+  return head_dim <= 128 && rows <= 8;
+}
+
+inline DecodeBlocks decode_blocks(const DecodeArgs& args, int multiprocessors) {
+  constexpr int64_t kItemBytes = 32768;
+  const int rows = args.max_q_len * (args.num_heads / args.num_kv_heads);
+  const int64_t key_bytes = 2 * dtype_bytes(args.kv_dtype, args.head_dim);
+  return {multiprocessors, decode_is_light(args.head_dim, rows) ? 2 : 1,
+          static_cast<int>(kItemBytes / key_bytes)};
+}
+
+// How long a batch takes, in the time of one key on a block of a busy GPU; fitted to measurements
+// of an H200. Where there are more items than blocks these take them in rounds, of which the last
+// may have few, and rounds do not follow each other closely unless there are many.
+OCTAVO_HOST_DEVICE constexpr float decode_time(const DecodeLoad& load, const DecodeBlocks& blocks) {
+  constexpr float kAlone = 0.6f;  // of the time, where a block has its multiprocessor for itself
+  const auto item_keys = static_cast<float>(blocks.item_keys);
+  const float longest = load.longest + item_keys;
+  const int count = blocks.multiprocessors * blocks.each;
+  if (load.items <= static_cast<float>(blocks.multiprocessors))
+    return blocks.each > 1 ? kAlone * longest : longest;
+  if (load.items <= static_cast<float>(count)) return longest;
+  const float all_keys = load.keys + item_keys * load.items;
+  const float rounds = all_keys / (static_cast<float>(count) * longest);
+  if (rounds <= 1.0f) return 1.5f * longest;
+  const auto whole = static_cast<float>(static_cast<int64_t>(rounds));
+  const float missing = rounds > whole ? whole + 1.0f - rounds : 0.0f;
+  return (rounds + 0.6f * missing + 0.5f / rounds) * longest;
+}
+
 // The parts of the workspace, in this order, each aligned to 128 bytes.
 struct DecodeWorkspace {
   DecodeHeader* header;
-  uint32_t* arrivals;     // [num_seqs, num_kv_heads, row tiles]: splits that have ended
-  DecodeWork* work;       // [num_seqs * max splits]
+  uint32_t* arrivals;     // [num_seqs, num_kv_heads, row tiles]: parts that have ended
+  DecodeWork* work;       // [at most num_seqs * max splits]
   float* partial_stats;   // [items, tile rows, 2]: highest score (base 2) and sum
   float* partial_values;  // [items, tile rows, head_dim], not normalised
   size_t bytes;
@@ -133,7 +202,7 @@ struct DecodeKernelArgs {
   DecodeArgs args;
   DecodeWorkspace workspace;
   FastDivisor row_tiles;
-  FastDivisor heads;  // kv heads times row tiles: items of a split
+  FastDivisor heads;  // kv heads times row tiles: items of a part
   FastDivisor group;  // query heads of a kv head
   FastDivisor block_size;
   bool after_plan;  // DecodeLaunch::after_plan

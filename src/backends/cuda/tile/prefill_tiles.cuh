@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "backends/cuda/ptx/cp_async.cuh"
+#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/tile/prefill_convert.cuh"
 #include "backends/cuda/tile/prefill_launch.h"
 
@@ -28,13 +29,6 @@ struct PortableConfig : Shape {
   static constexpr int kRawV = kRawK + kRawBytes;
   static constexpr int kSharedBytes = kRawV + kRawBytes;
 };
-
-// A copy that the compiler does not see through. What follows from it is worked out where it is
-// needed: the kernel has no registers to keep what does not change from block to block.
-__device__ __forceinline__ uint32_t opaque(uint32_t x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
 
 // How a block's threads share a tile of kRows rows of kChunks chunks of 16 bytes: a thread always
 // has the same chunk of a row, of rows kRowsPerPass apart.
