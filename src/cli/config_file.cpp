@@ -79,4 +79,14 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
   }
 }
 
+Result<Json> read_yaml_file(const std::string& path) {
+  try {
+    return to_json(YAML::LoadFile(path), 0);
+  } catch (const YAML::BadFile&) {
+    return not_found(format("{}: cannot be read", path));
+  } catch (const YAML::Exception& error) {
+    return invalid_argument(format("{}: {}", path, error.what()));
+  }
+}
+
 }  // namespace octavo::cli

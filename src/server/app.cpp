@@ -50,8 +50,9 @@ App::App(AsyncEngine& engine, ServerConfig config)
     : engine_(engine),
       config_(std::move(config)),
       max_prompt_bytes_(max_prompt_bytes(engine)),
+      groups_(config_.groups),
       metrics_(config_.served_model_names.at(0), engine.info().max_model_len,
-               config_.show_hidden_metrics),
+               config_.show_hidden_metrics, groups_),
       content_kinds_(choose_content_kinds(engine.tokenizer(), config_.chat_template,
                                           config_.chat_template_content_format)),
       tasks_(num_workers(), kMaxQueuedTasks) {}

@@ -11,6 +11,7 @@
 
 #include "octavo/engine.h"
 #include "server/content_kinds.h"
+#include "server/groups.h"
 #include "server/http/exchange.h"
 #include "server/server_config.h"
 #include "server/serving_metrics.h"
@@ -31,6 +32,7 @@ class App {
 
   AsyncEngine& engine() { return engine_; }
   const ServerConfig& config() const { return config_; }
+  Groups& groups() { return groups_; }
   ServingMetrics& metrics() { return metrics_; }
 
   // What the template that answers are made by takes.
@@ -66,6 +68,7 @@ class App {
   AsyncEngine& engine_;
   const ServerConfig config_;
   const size_t max_prompt_bytes_;
+  Groups groups_;
   ServingMetrics metrics_;
   const ContentKinds content_kinds_;
   std::atomic<bool> is_draining_ = false;

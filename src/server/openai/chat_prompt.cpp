@@ -135,12 +135,21 @@ Result<std::string> read_context(Fields& fields, const ServerConfig& config) {
   return context.empty() ? std::string() : dump_json(context);
 }
 
+// Templates of groups are the server's own, though they come as a request's.
+bool is_of_a_group(const std::string& chat_template, const ServerConfig& config) {
+  const auto has_it = [&](const Group& group) {
+    const Json* own = group.defaults.if_contains("chat_template");
+    return own != nullptr && to_view(own->get_string()) == chat_template;
+  };
+  return std::any_of(config.groups.groups.begin(), config.groups.groups.end(), has_it);
+}
+
 // The request's own template, where the server lets requests bring one.
 Result<std::string> read_chat_template(Fields& fields, const ServerConfig& config) {
   std::string own;
   fields.read("chat_template", own);
   if (own.empty()) return config.chat_template;
-  if (config.trust_request_chat_template) return own;
+  if (config.trust_request_chat_template || is_of_a_group(own, config)) return own;
   return invalid_argument(
       "chat_template is not taken from requests: the server runs without "
       "--trust-request-chat-template");

@@ -1,4 +1,4 @@
-// GET / and what it loads: the chat page.
+// GET / and /dashboard and what they load.
 #include "base/format.h"
 #include "server/app.h"
 #include "server/openai/error.h"
@@ -20,6 +20,7 @@ void handle_page(App&, const std::shared_ptr<Exchange>& exchange) {
   const std::string_view path = exchange->request().path;
   std::string_view name = path.substr(path.rfind('/') + 1);
   if (name.empty()) name = "index.html";
+  if (name == "dashboard") name = "dashboard.html";
   for (const StaticFile& file : static_files()) {
     if (file.name != name) continue;
     HttpResponse response;
