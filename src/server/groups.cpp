@@ -15,12 +15,26 @@ std::string names_of(const std::vector<Group>& groups) {
   return list;
 }
 
-// Of conversations alone: other requests would log that they do not know it.
-bool is_chat_field(std::string_view name) {
-  return name.starts_with("chat_template") || name == "reasoning_effort";
-}
+constexpr DefaultField kDefaultFields[] = {
+    {"temperature", DefaultUse::kAnswers},
+    {"top_p", DefaultUse::kAnswers},
+    {"top_k", DefaultUse::kAnswers},
+    {"min_p", DefaultUse::kAnswers},
+    {"repetition_penalty", DefaultUse::kAnswers},
+    {"presence_penalty", DefaultUse::kAnswers},
+    {"frequency_penalty", DefaultUse::kAnswers},
+    {"priority", DefaultUse::kAll},
+    {"cache_salt", DefaultUse::kAll},
+    {"chat_template", DefaultUse::kChats},
+    {"chat_template_kwargs", DefaultUse::kChats},
+    {"reasoning_effort", DefaultUse::kChats},
+};
 
 }  // namespace
+
+std::span<const DefaultField> default_fields() {
+  return kDefaultFields;
+}
 
 uint64_t group_hash(std::string_view salt, std::string_view name, std::string_view key) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -75,13 +89,18 @@ size_t Groups::choose(std::string_view key) const {
 
 void Groups::add_defaults(JsonObject& body, size_t group) const {
   const bool is_chat = body.contains("messages");
-  for (const auto& entry : config_.groups[group].defaults) {
-    if (!is_chat && is_chat_field(entry.key())) continue;
-    Json& field = body[entry.key()];
+  const bool is_answer = is_chat || body.contains("prompt");
+  for (const DefaultField& one : kDefaultFields) {
+    const Json* value = config_.groups[group].defaults.if_contains(one.name);
+    if (value == nullptr || (one.use == DefaultUse::kAnswers && !is_answer) ||
+        (one.use == DefaultUse::kChats && !is_chat)) {
+      continue;
+    }
+    Json& field = body[one.name];
     if (field.is_null()) {
-      field = entry.value();
-    } else if (field.is_object() && entry.value().is_object()) {
-      for (const auto& member : entry.value().get_object()) field.get_object().insert(member);
+      field = *value;
+    } else if (field.is_object() && value->is_object()) {
+      for (const auto& member : value->get_object()) field.get_object().insert(member);
     }
   }
 }

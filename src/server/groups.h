@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,17 @@ struct GroupsConfig {
 
 // A file of groups as JSON. `source` and the key start every error.
 Result<GroupsConfig> parse_groups(const Json& json, const std::string& source);
+
+// Which requests take a default: others would log that they do not know the field.
+enum class DefaultUse { kAll, kAnswers, kChats };
+
+struct DefaultField {
+  std::string_view name;
+  DefaultUse use;
+};
+
+// What may stand in `defaults`.
+std::span<const DefaultField> default_fields();
 
 class Groups {
  public:

@@ -16,22 +16,7 @@ constexpr size_t kMaxNameBytes = 64;
 constexpr double kMinWindowS = 10;
 constexpr double kMaxWindowS = 86400;
 
-constexpr std::string_view kFileKeys[] = {"groups", "salt", "window_s"};
-constexpr std::string_view kGroupKeys[] = {"name", "weight", "defaults"};
-constexpr std::string_view kDefaultKeys[] = {"temperature",
-                                             "top_p",
-                                             "top_k",
-                                             "min_p",
-                                             "repetition_penalty",
-                                             "presence_penalty",
-                                             "frequency_penalty",
-                                             "priority",
-                                             "cache_salt",
-                                             "chat_template",
-                                             "chat_template_kwargs",
-                                             "reasoning_effort"};
-
-Status check_keys(const Json& value, std::span<const std::string_view> known,
+Status check_keys(const Json& value, const std::vector<std::string_view>& known,
                   const std::string& where) {
   if (!value.is_object()) return invalid_argument(where + " must be a map");
   for (const auto& entry : value.get_object()) {
@@ -78,7 +63,7 @@ Status check_defaults(const JsonObject& defaults, const std::string& where) {
 }
 
 Result<Group> parse_group(const Json& json, const std::string& where) {
-  OCTAVO_TRY(check_keys(json, kGroupKeys, where));
+  OCTAVO_TRY(check_keys(json, {"name", "weight", "defaults"}, where));
   Fields fields(json.get_object(), where + ".");
   Group group;
   fields.read("name", group.name);
@@ -91,7 +76,9 @@ Result<Group> parse_group(const Json& json, const std::string& where) {
     }
   }
   if (const Json* defaults = fields.find("defaults")) {
-    OCTAVO_TRY(check_keys(*defaults, kDefaultKeys, where + ".defaults"));
+    std::vector<std::string_view> known;
+    for (const DefaultField& one : default_fields()) known.push_back(one.name);
+    OCTAVO_TRY(check_keys(*defaults, known, where + ".defaults"));
     group.defaults = defaults->get_object();
     OCTAVO_TRY(check_defaults(group.defaults, where + ".defaults"));
   }
@@ -99,7 +86,7 @@ Result<Group> parse_group(const Json& json, const std::string& where) {
 }
 
 Result<GroupsConfig> parse_file(const Json& json) {
-  OCTAVO_TRY(check_keys(json, kFileKeys, "the file"));
+  OCTAVO_TRY(check_keys(json, {"groups", "salt", "window_s"}, "the file"));
   Fields fields(json.get_object());
   GroupsConfig config;
   fields.read("salt", config.salt);

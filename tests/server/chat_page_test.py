@@ -310,6 +310,24 @@ class ChatPageTest(unittest.TestCase):
         })()""")
         self.assertEqual(self.browser.run("document.title"), "octavo")
 
+    def test_the_dashboard_draws(self):
+        browser = self.browser
+        for path in "dashboard", "dashboard/":
+            browser.call("Page.navigate", url=self.url + path)
+            self.assertTrue(browser.wait("document.querySelectorAll('#groups tr').length === 1"))
+            self.server.post("/v1/completions", {"prompt": "x", "max_tokens": 5,
+                                                 "ignore_eos": True})
+            tokens = "document.querySelector('figcaption span')?.textContent"
+            self.assertTrue(browser.wait(f"/^all [1-9.]/.test({tokens})"), browser.run(tokens))
+            self.assertTrue(browser.run("document.getElementById('problem').hidden"))
+            row = browser.run("document.querySelector('#groups tr').innerText").split("\t")
+            self.assertEqual(row[0], "all")
+            self.assertGreater(int(row[2]), 0)
+            self.assertIn("0 running, 0 waiting", browser.run(
+                "document.getElementById('load').textContent"))
+        browser.screenshot("dashboard")
+        self.assertEqual(browser.problems, [])
+
     def test_errors_are_shown(self):
         browser = self.browser
         browser.open(self.url)

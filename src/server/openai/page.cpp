@@ -18,6 +18,12 @@ const char* content_type(std::string_view name) {
 
 void handle_page(App&, const std::shared_ptr<Exchange>& exchange) {
   const std::string_view path = exchange->request().path;
+  if (path.ends_with("/dashboard/")) {  // from there its files would be looked for in vain
+    HttpResponse response;
+    response.status = 308;
+    response.headers = {{"Location", "../dashboard"}};
+    return exchange->send(std::move(response));
+  }
   std::string_view name = path.substr(path.rfind('/') + 1);
   if (name.empty()) name = "index.html";
   if (name == "dashboard") name = "dashboard.html";

@@ -115,7 +115,8 @@ TEST(Groups, DefaultsFillWhatARequestLeavesOpen) {
                            {{"temperature", 0.5},
                             {"top_k", 9},
                             {"chat_template_kwargs", {{"x", 1}, {"y", 2}}},
-                            {"reasoning_effort", "low"}}});
+                            {"reasoning_effort", "low"},
+                            {"cache_salt", "a"}}});
   const Groups groups(config);
   JsonObject chat{{"messages", JsonArray()},
                   {"temperature", 1},
@@ -126,10 +127,15 @@ TEST(Groups, DefaultsFillWhatARequestLeavesOpen) {
                               {"temperature", 1},
                               {"top_k", 9},
                               {"chat_template_kwargs", {{"y", 3}, {"x", 1}}},
-                              {"reasoning_effort", "low"}}));
+                              {"reasoning_effort", "low"},
+                              {"cache_salt", "a"}}));
   JsonObject completion{{"prompt", "x"}};
   groups.add_defaults(completion, 0);
-  EXPECT_EQ(completion, (JsonObject{{"prompt", "x"}, {"temperature", 0.5}, {"top_k", 9}}));
+  EXPECT_EQ(completion,
+            (JsonObject{{"prompt", "x"}, {"temperature", 0.5}, {"top_k", 9}, {"cache_salt", "a"}}));
+  JsonObject embedding{{"input", "x"}};
+  groups.add_defaults(embedding, 0);
+  EXPECT_EQ(embedding, (JsonObject{{"input", "x"}, {"cache_salt", "a"}}));
 }
 
 TEST(GroupsConfig, ErrorsNameFileAndKey) {
