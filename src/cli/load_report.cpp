@@ -220,10 +220,6 @@ void add_totals(LoadReport& report, const LoadRun& run, const ReportOptions& opt
   json["max_concurrent_requests"] = peak.concurrent;
 }
 
-}  // namespace
-
-namespace {
-
 LoadReport report_on(const LoadRun& run, const ReportOptions& options) {
   LoadReport report;
   add_totals(report, run, options);

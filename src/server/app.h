@@ -35,8 +35,13 @@ class App {
   Groups& groups() { return groups_; }
   ServingMetrics& metrics() { return metrics_; }
 
-  // What the template that answers are made by takes.
-  const ContentKinds& content_kinds() const { return content_kinds_; }
+  // Whether a template is the server's, or that of a group.
+  bool has_template(const std::string& chat_template) const {
+    return content_kinds_.contains(chat_template);
+  }
+
+  // What a template takes; "" is the model's own.
+  ContentKinds content_kinds(const std::string& chat_template) const;
 
   // The engine's tokenizer, or an error that says there is none.
   Result<const Tokenizer*> tokenizer() const;
@@ -70,7 +75,7 @@ class App {
   const size_t max_prompt_bytes_;
   Groups groups_;
   ServingMetrics metrics_;
-  const ContentKinds content_kinds_;
+  std::map<std::string, ContentKinds> content_kinds_;  // by template
   std::atomic<bool> is_draining_ = false;
   std::atomic<bool> is_paused_ = false;
   mutable std::mutex mutex_;  // guards running_

@@ -79,7 +79,9 @@ Result<Group> parse_group(const Json& json, const std::string& where) {
     std::vector<std::string_view> known;
     for (const DefaultField& one : default_fields()) known.push_back(one.name);
     OCTAVO_TRY(check_keys(*defaults, known, where + ".defaults"));
-    group.defaults = defaults->get_object();
+    for (const auto& entry : defaults->get_object()) {
+      if (!entry.value().is_null()) group.defaults.insert(entry);
+    }
     OCTAVO_TRY(check_defaults(group.defaults, where + ".defaults"));
   }
   return group;

@@ -174,6 +174,12 @@ TEST(GroupsConfig, ErrorsNameFileAndKey) {
     EXPECT_TRUE(message.starts_with("ab.yaml: ")) << message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
+  EXPECT_TRUE(parse_groups(*parse_json(R"({"groups": [
+      {"name": "a", "defaults": {"chat_template": null, "top_k": null}}]})",
+                                       "t"),
+                           "ab.yaml")
+                  ->groups[0]
+                  .defaults.empty());
   std::string many;
   for (int i = 0; i < 33; ++i) many += format("{}{{\"name\": \"g{}\"}}", i > 0 ? "," : "", i);
   EXPECT_FALSE(parse_groups(*parse_json("{\"groups\": [" + many + "]}", "t"), "ab.yaml").ok());
