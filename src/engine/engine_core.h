@@ -13,6 +13,7 @@
 #include "engine/completion.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
+#include "engine/speculator.h"
 #include "model/rope.h"
 
 namespace octavo::engine {
@@ -31,9 +32,10 @@ struct EngineCoreConfig {
 
 class EngineCore {
  public:
-  // `tokenizer` may be null. `clock` gives seconds; monotonic.
+  // `tokenizer` may be null. `clock` gives seconds; monotonic. Without a `speculator` each step
+  // gives a sequence one token.
   EngineCore(const EngineCoreConfig& config, Executor& executor, const Tokenizer* tokenizer,
-             std::function<double()> clock);
+             std::function<double()> clock, std::unique_ptr<Speculator> speculator = nullptr);
 
   // Checks a request as far as it can be without running. May be called from any thread.
   Result<std::unique_ptr<ActiveRequest>> prepare(RequestId id, EngineRequest request,
@@ -71,12 +73,17 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  // A token to be chosen; without logits it is already.
+  // Rows to choose a completion's next tokens from: the first, and those after drafts, each of
+  // which counts if all drafts before it were chosen.
   struct Draw {
     Completion* completion;
-    std::span<const float> logits;
+    ops::Mat logits;                  // [num_rows, vocab_size]
+    std::span<const TokenId> tokens;  // [num_rows]: where it is drawn already; else -1. Or empty
     Status status;
-    void choose(SamplerScratch& scratch);
+    int64_t num_taken = 0;  // tokens
+    bool needs_logits() const;
+    void take_tokens(SamplerScratch& scratch);
+    Status take_while_right(SamplerScratch& scratch);
   };
 
   bool run_step();
@@ -87,9 +94,11 @@ class EngineCore {
   void take_results(const Plan& plan, const StepOutput& output);
   Status pool(Completion& completion, const ops::Mat& rows);
   void note_news(ActiveRequest& request);
-  void take_rows(Completion& completion, const StepOutput& output, int64_t begin, int64_t count);
-  void begin_draws(Completion& leader, std::span<const float> logits);
+  void take_rows(const ScheduledSlice& slice, const StepOutput& output, int64_t begin);
+  void begin_draws(const Draw& draw);
   void draw_tokens();
+  void note_tokens(const Draw& draw, double now);
+  void stop_running(Completion& completion);
   void end_failed();
   void emit(ActiveRequest& request, bool last, Status status);
   void remove(ActiveRequest& request);
@@ -100,6 +109,7 @@ class EngineCore {
   std::function<double()> clock_;
   BlockManager blocks_;
   Scheduler scheduler_;
+  std::unique_ptr<Speculator> speculator_;
   std::map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
   int64_t num_prompt_tokens_ = 0;  // of all of these
   std::set<std::pair<double, RequestId>> deadlines_;
