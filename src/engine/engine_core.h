@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/completion.h"
+#include "engine/draw.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/speculator.h"
@@ -73,19 +74,6 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  // Rows to choose a completion's next tokens from: the first, and those after drafts, each of
-  // which counts if all drafts before it were chosen.
-  struct Draw {
-    Completion* completion;
-    ops::Mat logits;                  // [num_rows, vocab_size]
-    std::span<const TokenId> tokens;  // [num_rows]: where it is drawn already; else -1. Or empty
-    Status status;
-    int64_t num_taken = 0;  // tokens
-    bool needs_logits() const;
-    void take_tokens(SamplerScratch& scratch);
-    Status take_while_right(SamplerScratch& scratch);
-  };
-
   bool run_step();
   Result<StepOutput> execute(const Plan& plan);
   static void add_draws(Plan& plan);

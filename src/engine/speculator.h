@@ -16,7 +16,7 @@ namespace octavo::engine {
 
 struct SpeculatorConfig {
   int64_t num_speculative_tokens = 0;
-  double row_cost = 0;  // of a step's second and further rows, as a share of a step of one
+  double row_cost = 0;  // of each row of a step, as a share of what the step takes anyway
 };
 
 class Speculator {

@@ -67,9 +67,10 @@ def q8_0(generator, count):
 def write_tiny_model(path, vocab_path, idle_layers=0):
     """Further `idle_layers` add zero to what passes: the same model, but slower."""
     metadata = read_metadata(vocab_path)
-    u32 = {"block_count": LAYERS + idle_layers, "embedding_length": HIDDEN, "feed_forward_length": FEED_FORWARD,
-           "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS,
-           "context_length": CONTEXT, "rope.dimension_count": HIDDEN // HEADS,
+    u32 = {"block_count": LAYERS + idle_layers, "embedding_length": HIDDEN,
+           "feed_forward_length": FEED_FORWARD, "attention.head_count": HEADS,
+           "attention.head_count_kv": KV_HEADS, "context_length": CONTEXT,
+           "rope.dimension_count": HIDDEN // HEADS,
            "attention.key_length": HIDDEN // HEADS, "attention.value_length": HIDDEN // HEADS}
     for key, value in u32.items():
         metadata["llama." + key] = struct.pack("<II", UINT32, value)

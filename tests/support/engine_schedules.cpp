@@ -13,6 +13,7 @@
 #include "engine/loaded_model.h"
 #include "engine/ngram_drafter.h"
 #include "support/letter_tokenizer.h"
+#include "support/test_drafters.h"
 
 namespace octavo::testing {
 namespace {
@@ -73,34 +74,6 @@ class RecordingExecutor : public engine::Executor {
   OnRow on_row_;
   Plan plan_;
   int64_t num_steps_ = 0;
-};
-
-// Knows the answers, and says something else now and then.
-class FallibleOracle : public engine::Drafter {
- public:
-  using AnswerOf = std::function<const std::vector<TokenId>&(const Completion&)>;
-  FallibleOracle(uint64_t seed, int64_t vocab_size, AnswerOf answer_of)
-      : rng_(seed), vocab_size_(vocab_size), answer_of_(std::move(answer_of)) {}
-
-  Status propose(std::span<const engine::DraftRequest> requests) override {
-    for (const engine::DraftRequest& request : requests) {
-      const auto& completion = static_cast<const Completion&>(*request.sequence);
-      const std::vector<TokenId>& answer = answer_of_(completion);
-      for (int64_t i = 0; i < request.num_tokens && rng_.next_u64() % 8 != 0; ++i) {
-        const auto next = static_cast<size_t>(completion.num_generated_tokens() + i);
-        const bool right = next < answer.size() && rng_.next_u64() % 4 != 0;
-        request.sequence->draft_token_ids.push_back(
-            right ? answer[next] : static_cast<TokenId>(rng_.next_u64() % vocab_size_));
-      }
-    }
-    return {};
-  }
-  void forget(const engine::Sequence&) override {}
-
- private:
-  Rng rng_;
-  uint64_t vocab_size_;
-  AnswerOf answer_of_;
 };
 
 // Puts a request's events together again, and checks their order.
@@ -164,6 +137,7 @@ class Harness {
         std::max(options.long_prompt_tokens, options.max_prompt_tokens) + options.max_answer_tokens;
     max_model_len_ = std::min(longest, model->max_model_len());
     for (const int64_t block_size : options.block_sizes) runners_.push_back(load(block_size));
+    draft_runner_ = load(8);
   }
 
   void run() {
@@ -385,22 +359,39 @@ class Harness {
     return true;
   }
 
+  // Of the model itself, with room for some or for all.
+  engine::ModelDrafterConfig random_draft_config(Rng& rng) const {
+    engine::ModelDrafterConfig config;
+    config.block_size = draft_runner_->limits().block_size;
+    config.groups = draft_runner_->kv_groups().spans;
+    config.num_blocks = draft_runner_->kv_groups().num_groups() * (4 + below(rng, 100));
+    config.enable_prefix_caching = !one_in(rng, 3);
+    config.max_num_batched_tokens = 16 + below(rng, 100);
+    config.max_logit_rows = 1 + below(rng, 16);
+    config.max_model_len = max_model_len_;
+    config.vocab_size = config.target_vocab_size = vocab_size_;
+    return config;
+  }
+
   std::unique_ptr<engine::Speculator> random_speculator(
       Rng& rng, const std::vector<const Case*>& cases) const {
     if (one_in(rng, 4)) return nullptr;
     engine::SpeculatorConfig config;
     config.num_speculative_tokens = 1 + below(rng, 6);
     config.row_cost = one_in(rng, 2) ? 0.0 : 0.1;
+    const auto answer = [cases](const Completion& completion) -> const std::vector<TokenId>& {
+      return answer_of(cases, completion).output.token_ids;
+    };
     std::unique_ptr<engine::Drafter> drafter;
-    if (one_in(rng, 4)) {
+    const int64_t kind = below(rng, 4);
+    if (kind == 0) {
       const int64_t least = 1 + below(rng, 2);
       drafter = std::make_unique<engine::NgramDrafter>(least, least + below(rng, 3));
+    } else if (kind == 1) {
+      drafter =
+          std::make_unique<CheckedModelDrafter>(random_draft_config(rng), *draft_runner_, answer);
     } else {
-      drafter = std::make_unique<FallibleOracle>(
-          rng.next_u64(), vocab_size_,
-          [cases](const Completion& completion) -> const std::vector<TokenId>& {
-            return answer_of(cases, completion).output.token_ids;
-          });
+      drafter = std::make_unique<FallibleOracle>(rng.next_u64(), vocab_size_, answer);
     }
     return std::make_unique<engine::Speculator>(config, std::move(drafter));
   }
@@ -452,6 +443,7 @@ class Harness {
   int64_t max_model_len_ = 0;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::vector<std::unique_ptr<ModelRunner>> runners_;  // of several block sizes
+  std::unique_ptr<ModelRunner> draft_runner_;
   std::vector<Case> pool_;
   int64_t num_preemptions_ = 0;
   int64_t num_cached_tokens_ = 0;
