@@ -70,11 +70,12 @@ bool ModelDrafter::find_room(Follower& follower) {
 
 // Of sequences that wait, or do not want drafts: they are computed again when they do.
 void ModelDrafter::drop_idle(std::span<const DraftRequest> requests) {
-  for (auto& [target, follower] : followers_) {
-    const auto is_wanted = [&](const DraftRequest& one) { return one.sequence == target; };
+  for (const auto& entry : followers_) {
+    const Sequence* const target = entry.first;
+    const auto is_wanted = [target](const DraftRequest& one) { return one.sequence == target; };
     if (std::any_of(requests.begin(), requests.end(), is_wanted)) continue;
-    blocks_.shrink(follower->block_table, 0);
-    follower->num_computed_tokens = 0;
+    blocks_.shrink(entry.second->block_table, 0);
+    entry.second->num_computed_tokens = 0;
   }
 }
 

@@ -40,7 +40,7 @@ Status resolve_ngram(SpeculativeConfig& config) {
       "speculative_config: prompt_lookup_min is {}, more than prompt_lookup_max, {}", least, most));
 }
 
-Status resolve_draft_model(const SpeculativeConfig& config) {
+Status resolve_draft_model(SpeculativeConfig& config) {
   if (config.model.empty()) {
     return invalid_argument("speculative_config: the method draft_model needs a model");
   }
@@ -49,23 +49,27 @@ Status resolve_draft_model(const SpeculativeConfig& config) {
       "speculative_config: prompt_lookup_min and prompt_lookup_max belong to the method ngram");
 }
 
+constexpr struct {
+  std::string_view name;
+  Status (*resolve)(SpeculativeConfig& config);
+} kMethods[] = {{"ngram", resolve_ngram}, {"draft_model", resolve_draft_model}};
+
 }  // namespace
 
 Result<SpeculativeConfig> resolve_speculative_config(const SpeculativeConfig& config) {
   SpeculativeConfig resolved = config;
   if (config.method.empty()) resolved.method = config.model.empty() ? "ngram" : "draft_model";
-  if (resolved.method == "ngram") {
-    OCTAVO_TRY(resolve_ngram(resolved));
-  } else if (resolved.method == "draft_model") {
-    OCTAVO_TRY(resolve_draft_model(resolved));
-  } else {
-    return unsupported(
-        format("speculative_config: method '{}' is not known: use ngram or "
-               "draft_model",
-               config.method));
+  std::string known;
+  for (const auto& method : kMethods) {
+    known += format("{}{}", known.empty() ? "" : " or ", method.name);
+    if (method.name != resolved.method) continue;
+    OCTAVO_TRY(method.resolve(resolved));
+    OCTAVO_TRY(
+        check_field("num_speculative_tokens", config.num_speculative_tokens, 1, kMostTokens));
+    return resolved;
   }
-  OCTAVO_TRY(check_field("num_speculative_tokens", config.num_speculative_tokens, 1, kMostTokens));
-  return resolved;
+  return unsupported(
+      format("speculative_config: method '{}' is not known: use {}", config.method, known));
 }
 
 std::unique_ptr<Speculator> make_speculator(const SpeculativeConfig& config,

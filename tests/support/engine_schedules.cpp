@@ -137,7 +137,7 @@ class Harness {
         std::max(options.long_prompt_tokens, options.max_prompt_tokens) + options.max_answer_tokens;
     max_model_len_ = std::min(longest, model->max_model_len());
     for (const int64_t block_size : options.block_sizes) runners_.push_back(load(block_size));
-    draft_runner_ = load(8);
+    draft_runner_ = load(options.block_sizes.back());
   }
 
   void run() {
@@ -364,7 +364,8 @@ class Harness {
     engine::ModelDrafterConfig config;
     config.block_size = draft_runner_->limits().block_size;
     config.groups = draft_runner_->kv_groups().spans;
-    config.num_blocks = draft_runner_->kv_groups().num_groups() * (4 + below(rng, 100));
+    config.num_blocks = std::min(draft_runner_->num_kv_blocks(),
+                                 draft_runner_->kv_groups().num_groups() * (4 + below(rng, 50)));
     config.enable_prefix_caching = !one_in(rng, 3);
     config.max_num_batched_tokens = 16 + below(rng, 100);
     config.max_logit_rows = 1 + below(rng, 16);
