@@ -12,7 +12,7 @@ constexpr int kMaxDepth = 32;
 
 // A plain scalar that reads as a number, a boolean or null is one in JSON too.
 Json scalar_json(const YAML::Node& node) {
-  const std::string text = node.Scalar();
+  const std::string& text = node.Scalar();
   if (node.Tag() != "!") {  // not quoted
     if (text == "true" || text == "false" || text == "null") {
       return text == "null" ? Json() : Json(text == "true");
