@@ -14,13 +14,16 @@ const kCharts = [
   { name: "Request, mean ms", value: (now, then) => mean(now, then, "e2e_request_latency_seconds") },
 ];
 
-// {group: {name: value}}, the whole under "all": of the counters of /metrics.
+const kWhole = "all requests";  // no group's name has a space
+
+// {group: {name: value}}, of the counters of /metrics. A group's name may be that of a prototype's
+// member: there is none.
 function parseMetrics(text) {
-  const groups = { all: {} };
+  const groups = Object.assign(Object.create(null), { [kWhole]: {} });
   for (const line of text.split("\n")) {
     const match = /^(vllm|octavo):(\w+)\{([^}]*)\} (\S+)$/.exec(line);
     if (match === null || match[2].endsWith("_bucket")) continue;
-    const name = match[1] === "vllm" ? "all" : /group="([^"]*)"/.exec(match[3])?.[1];
+    const name = match[1] === "vllm" ? kWhole : /group="([^"]*)"/.exec(match[3])?.[1];
     if (name !== undefined) (groups[name] ??= {})[match[2]] = Number(match[4]);
   }
   return groups;
@@ -46,7 +49,7 @@ function addChart(chart) {
 }
 
 const color = (index) => kColors[index % kColors.length];
-const short = (value) => (value >= 100 ? value.toFixed(0) : value.toPrecision(3));
+const short = (value) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
 function draw(chart) {
   const { canvas, series, caption } = chart;
@@ -120,7 +123,7 @@ async function poll() {
     const groups = parseMetrics(await (await ask("metrics")).text());
     const time = performance.now();
     showGroups(await (await ask("ab")).json());
-    const all = groups.all;
+    const all = groups[kWhole];
     byId("load").textContent = `${all.num_requests_running} running, ${all.num_requests_waiting} waiting, ` +
       `KV cache ${short(100 * all.kv_cache_usage_perc)} %`;
     if (last !== null) {

@@ -56,15 +56,21 @@ Status catch_stop_signals() {
   return {};
 }
 
-// SIGHUP asks for the groups' file anew; without one it ends the process, as everywhere.
-void catch_reload_signal() {
+// SIGHUP asks for the groups' file anew, at any time after the flags are read; without groups it
+// ends the process, as everywhere.
+Status catch_reload_signal(const ServeOptions& options) {
+  if (options.ab_config.empty()) return {};
   struct sigaction action {};
   action.sa_handler = [](int) { g_wants_reload = true; };
   action.sa_flags = SA_RESTART;
   sigaction(SIGHUP, &action, nullptr);
+  return {};
 }
 
 void reload_groups(const std::string& path, server::Groups& groups) {
+  if (!is_ab_config_file(path)) {
+    return log_warning("SIGHUP changes nothing: --ab-config is no file that could be read again");
+  }
   const auto config = read_ab_config(path);
   const Status status = config.ok() ? groups.set_weights(*config) : config.status();
   if (!status.ok()) return log_warning("{} was not taken: {}", path, status.message());
@@ -182,13 +188,12 @@ int run_serve(int argc, const char* const* argv) {
   if (std::find(arguments.begin(), arguments.end(), "--help-markdown") != arguments.end()) {
     return print_out(serve_flags_markdown()) ? kExitOk : kExitFailed;
   }
-  const auto setup = set_up_engine(kServeCommand, arguments, nullptr);
+  const auto setup = set_up_engine(kServeCommand, arguments, catch_reload_signal);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   const Status caught = catch_stop_signals();
   if (!caught.ok()) return fail(caught);
   signal(SIGPIPE, SIG_IGN);
   const auto& [options, path] = std::get<EngineSetup>(setup);
-  if (is_ab_config_file(options.ab_config)) catch_reload_signal();
   return serve(options, path);
 }
 

@@ -19,7 +19,7 @@ class Distribution {
   double percentile(double percent) const;  // 0 of none
 
  private:
-  static constexpr int kBucketsPerOctave = 8;
+  static constexpr int kBucketsPerOctave = 16;  // a bucket's bounds are 4.4 % apart
   static constexpr int kNumOctaves = 30;
   static constexpr double kLeast = 1e-5;  // seconds; below, and beyond 3 hours, min and max tell
 

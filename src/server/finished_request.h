@@ -20,6 +20,15 @@ struct FinishedRequest {
   bool has_first_token = false;
   std::string finished_reason;  // stop, length, abort, error
 
+  // Whether a rule or a limit ended it, and not a client or an error.
+  bool is_complete() const { return finished_reason == "stop" || finished_reason == "length"; }
+
+  // As the engine counts them: of a request that never left the queue, none.
+  int64_t num_prompt_tokens() const {
+    const bool has_run = has_first_token || metrics.queued_s > 0;
+    return has_run ? usage.prompt_tokens : 0;
+  }
+
   // From arrival to the first token.
   std::optional<double> ttft_s() const {
     if (!has_first_token) return std::nullopt;

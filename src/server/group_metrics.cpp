@@ -47,20 +47,21 @@ void GroupMetrics::observe_inter_token_latency(double now, double seconds, int64
 
 void GroupMetrics::observe_finished(double now, const FinishedRequest& request) {
   ++finished_[request.finished_reason];
-  prompt_tokens_ += request.usage.prompt_tokens;
+  prompt_tokens_ += request.num_prompt_tokens();
   generation_tokens_ += request.usage.completion_tokens;
+  const auto ttft_s = request.ttft_s();
   e2e_.observe(request.e2e_s);
+  if (ttft_s) ttft_.observe(*ttft_s);
   GroupWindow& window = slot_at(now);
   ++window.num_requests;
   if (request.finished_reason == "error") ++window.num_errors;
   if (request.finished_reason == "abort") ++window.num_aborted;
-  window.prompt_tokens += request.usage.prompt_tokens;
+  window.prompt_tokens += request.num_prompt_tokens();
   window.generation_tokens += request.usage.completion_tokens;
+  // Who leaves early makes means small: groups are compared by what was answered.
+  if (!request.is_complete()) return;
   window.e2e.observe(request.e2e_s);
-  if (const auto ttft_s = request.ttft_s()) {
-    ttft_.observe(*ttft_s);
-    window.ttft.observe(*ttft_s);
-  }
+  if (ttft_s) window.ttft.observe(*ttft_s);
   if (const auto tpot_s = request.tpot_s()) window.tpot.observe(*tpot_s);
 }
 

@@ -22,7 +22,8 @@ struct GroupWindow {
   int64_t num_aborted = 0;
   int64_t prompt_tokens = 0;
   int64_t generation_tokens = 0;
-  // itl: every token after the first; tpot: a request's mean of them.
+  // itl: every token after the first; tpot: a request's mean of them. All but itl are of requests
+  // that were neither aborted nor failed.
   Distribution ttft, itl, tpot, e2e;
 
   void add(const GroupWindow& other);

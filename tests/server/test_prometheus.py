@@ -54,8 +54,8 @@ def free_port():
 
 def with_target(config, port):
     """deploy/prometheus/prometheus.yml for a server on another port, asked more often."""
-    assert "localhost:8000" in config and "scrape_interval: 5s" in config
-    return config.replace("localhost:8000", f"127.0.0.1:{port}").replace("5s", "1s")
+    assert "octavo:8000" in config and "scrape_interval: 5s" in config
+    return config.replace("octavo:8000", f"127.0.0.1:{port}").replace("5s", "1s")
 
 
 class DashboardTest(unittest.TestCase):
@@ -90,13 +90,36 @@ class DeployTest(unittest.TestCase):
             self.assertTrue(path.exists(), path)
 
     @unittest.skipUnless(yaml, "there is no yaml module")
+    def test_compose_services_find_each_other(self):
+        read = lambda name: yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+        services = read("compose.yaml")["services"]
+        self.assertEqual([name for name, one in services.items() if "network_mode" in one], [])
+        scraped = read("prometheus/prometheus.yml")["scrape_configs"][0]["static_configs"]
+        self.assertEqual([one["targets"] for one in scraped], [["octavo:8000"]])
+        sources = read("grafana/provisioning/datasources/prometheus.yaml")["datasources"]
+        self.assertEqual([source["url"] for source in sources], ["http://prometheus:9090"])
+        for name, port in ("octavo", 8000), ("prometheus", 9090), ("grafana", 3000):
+            self.assertEqual(services[name]["ports"], [f"{port}:{port}"])
+
+    @unittest.skipUnless(yaml, "there is no yaml module")
+    def test_compose_gives_the_server_its_groups_and_time(self):
+        octavo = yaml.safe_load(
+            (DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]["octavo"]
+        flags = dict(zip(octavo["command"][1::2], octavo["command"][2::2]))
+        here, there = octavo["volumes"][0].split(":")[:2]
+        self.assertTrue((DEPLOY / here).is_dir())
+        self.assertTrue((DEPLOY / here / Path(flags["--ab-config"]).relative_to(there)).is_file())
+        grace_s = int(octavo["stop_grace_period"].removesuffix("s"))
+        self.assertTrue(0 < int(flags["--shutdown-timeout"]) < grace_s)
+
+    @unittest.skipUnless(yaml, "there is no yaml module")
     def test_the_server_takes_the_groups_of_both_files(self):
         documents = yaml.safe_load_all(
             (DEPLOY / "kubernetes/octavo.yaml").read_text(encoding="utf-8"))
         in_cluster = next(one["data"]["ab.yaml"] for one in documents if one["kind"] == "ConfigMap")
         with tempfile.TemporaryDirectory(prefix="octavo-deploy-") as folder:
             (Path(folder) / "ab.yaml").write_text(in_cluster, encoding="utf-8")
-            for path in DEPLOY / "ab.yaml", Path(folder) / "ab.yaml":
+            for path in DEPLOY / "octavo/ab.yaml", Path(folder) / "ab.yaml":
                 with Server("--ab-config", str(path)) as server:
                     groups = json.loads(server.get("/ab")[2])["groups"]
                 self.assertEqual([group["weight"] for group in groups], [9, 1])

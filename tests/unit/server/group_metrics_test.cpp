@@ -55,6 +55,17 @@ TEST(Distribution, IsCloseToTheSortedValues) {
   }
 }
 
+// Where nearly all of a bucket's values lie at its lower bound, and the rank at its upper one.
+TEST(Distribution, IsCloseWithinABucketToo) {
+  for (const double v :
+       {1e-5 * std::exp2(80 / 8.0) * 1.0001, 1e-5 * std::exp2(163 / 16.0) * 1.0001}) {
+    Distribution distribution;
+    distribution.observe(v, 999);
+    distribution.observe(10 * v);
+    EXPECT_NEAR(distribution.percentile(99) / v, 1, 0.05);
+  }
+}
+
 TEST(Distribution, HoldsAnyValue) {
   Distribution distribution;
   EXPECT_EQ(distribution.percentile(50), 0);
@@ -86,11 +97,10 @@ TEST(Distribution, IntervalsHoldTheTruthAsOftenAsTheySay) {
 TEST(GroupMetrics, TheWindowForgets) {
   GroupMetrics metrics(60, 1000);
   metrics.observe_finished(1001, request_of(8));
-  metrics.observe_finished(1050, request_of(4, "abort"));
+  metrics.observe_finished(1050, request_of(4, "length"));
   metrics.observe_inter_token_latency(1050, 0.5, 4);
   GroupWindow window = metrics.window(1050);
   EXPECT_EQ(window.num_requests, 2);
-  EXPECT_EQ(window.num_aborted, 1);
   EXPECT_EQ(window.generation_tokens, 10);
   EXPECT_NEAR(window.seconds, 50, 1e-9);
   EXPECT_NEAR(window.ttft.mean(), 1.5, 1e-12);
@@ -103,6 +113,27 @@ TEST(GroupMetrics, TheWindowForgets) {
   EXPECT_EQ(metrics.window(1115).num_requests, 0);
   metrics.observe_finished(1e6, request_of(2));
   EXPECT_EQ(metrics.window(1e6).num_requests, 1);
+}
+
+// An hour's answer that its client left after a second is not one of a second.
+TEST(GroupMetrics, TheWindowComparesWhatWasAnswered) {
+  GroupMetrics metrics(60, 1000);
+  metrics.observe_finished(1001, request_of(8));
+  for (const char* reason : {"abort", "error", "error"}) {
+    metrics.observe_finished(1002, request_of(800, reason));
+  }
+  const GroupWindow window = metrics.window(1003);
+  EXPECT_EQ(window.num_requests, 4);
+  EXPECT_EQ(window.num_aborted, 1);
+  EXPECT_EQ(window.num_errors, 2);
+  EXPECT_EQ(window.prompt_tokens, 12);
+  EXPECT_EQ(window.generation_tokens, 20);
+  for (const Distribution* one : {&window.ttft, &window.tpot, &window.e2e}) {
+    EXPECT_EQ(one->count(), 1);
+  }
+  EXPECT_NEAR(window.ttft.mean(), 2, 1e-12);
+  EXPECT_NEAR(window.tpot.mean(), 1, 1e-12);
+  EXPECT_EQ(window.e2e.mean(), 8);
 }
 
 // The sum over the samples of `name`, which may have labels that contain `label`.
@@ -149,6 +180,26 @@ TEST(ServingMetrics, GroupsAddUpToTheWhole) {
   EXPECT_EQ(sum_of(text, "octavo:e2e_request_latency_seconds_count", "group=\"empty\""), 0);
   EXPECT_EQ(sum_of(text, "octavo:group_weight", "group=\"a\""), 3);
   EXPECT_EQ(metrics.windows().at(0).num_requests, 333);
+}
+
+TEST(ServingMetrics, PromptsThatNeverRanDoNotCount) {
+  GroupsConfig config;
+  config.groups = {{"a", 1, {}}};
+  const Groups groups(config);
+  ServingMetrics metrics("m", 1000, false, groups);
+  FinishedRequest queued;  // until its client left
+  queued.e2e_s = 3;
+  queued.usage.prompt_tokens = 100;
+  queued.finished_reason = "abort";
+  metrics.observe_finished(0, queued);
+  FinishedRequest started = queued;  // has left the queue, has no token yet
+  started.metrics.queued_s = 2;
+  started.usage.prompt_tokens = 10;
+  metrics.observe_finished(0, started);
+  metrics.observe_finished(0, request_of(1));
+  EXPECT_EQ(sum_of(metrics.text({}, {}), "octavo:prompt_tokens_total"), 13);
+  EXPECT_EQ(metrics.windows().at(0).prompt_tokens, 13);
+  EXPECT_EQ(metrics.windows().at(0).num_aborted, 2);
 }
 
 TEST(ServingMetrics, WithoutGroupsThereAreNoLabels) {
