@@ -318,7 +318,8 @@ class ChatPageTest(unittest.TestCase):
             self.server.post("/v1/completions", {"prompt": "x", "max_tokens": 5,
                                                  "ignore_eos": True})
             tokens = "document.querySelector('figcaption span')?.textContent"
-            self.assertTrue(browser.wait(f"/^all requests [1-9.]/.test({tokens})"), browser.run(tokens))
+            self.assertTrue(browser.wait(f"/^all requests [1-9.]/.test({tokens})"),
+                            browser.run(tokens))
             self.assertTrue(browser.run("document.getElementById('problem').hidden"))
             row = browser.run("document.querySelector('#groups tr').innerText").split("\t")
             self.assertEqual(row[0], "all")

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,7 @@ groups:
       chat_template: "%s"
       chat_template_kwargs: {suffix: "!"}
 """ % TEMPLATE
+ONE_GROUP = json.dumps({"groups": [{"name": "a"}]})
 MASK = 2**64 - 1
 
 
@@ -47,6 +49,15 @@ def expected_group(key, weights):
 
 
 WEIGHTS = {"control": 3, "hot.2": 1}
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 class GroupsTest(unittest.TestCase):
@@ -184,12 +195,8 @@ class GroupsTest(unittest.TestCase):
             self.assertAlmostEqual(interval["mean"], hot[key]["mean"] - control[key]["mean"])
 
     def wait_for_log(self, part, count):
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            if sum(part in line for line in self.server.log) > count:
-                return
-            time.sleep(0.05)
-        self.fail("".join(self.server.log[-5:]))
+        found = lambda: sum(part in line for line in self.server.log) > count
+        self.assertTrue(wait_until(found), "".join(self.server.log[-5:]))
 
     def reload(self, text, part):
         count = sum(part in line for line in self.server.log)
@@ -245,7 +252,66 @@ class ConfigTest(unittest.TestCase):
                 file.write("ab-config:" + CONFIG.replace("\n", "\n  "))
             with Server("--config", path) as server:
                 names = [g["name"] for g in json.loads(server.get("/ab")[2])["groups"]]
+                self.check_that_sighup_changes_nothing(server)
         self.assertEqual(names, ["control", "hot.2"])
+
+    def check_that_sighup_changes_nothing(self, server):
+        server.process.send_signal(signal.SIGHUP)
+        self.assertTrue(wait_until(lambda: any("SIGHUP changes nothing" in line
+                                               for line in server.log)), server.log)
+        self.assertEqual(server.post("/v1/completions", {"prompt": "x", "max_tokens": 1})[0], 200)
+        self.assertEqual(server.stop(), 0)
+
+    def test_sighup_without_a_file(self):
+        with Server("--ab-config", ONE_GROUP) as server:
+            self.check_that_sighup_changes_nothing(server)
+
+    def test_sighup_while_the_model_is_looked_for(self):
+        for flags, survives in (["--ab-config", ONE_GROUP], True), ([], False):
+            with (socket.create_server(("127.0.0.1", 0)) as hub,
+                  tempfile.TemporaryDirectory(prefix="octavo-groups-") as folder):
+                hub.settimeout(60)
+                environment = os.environ | {
+                    "HF_ENDPOINT": "http://127.0.0.1:%d" % hub.getsockname()[1],
+                    "HF_HOME": folder, "HOME": folder}
+                process = subprocess.Popen([OCTAVO, "serve", "some/model", *flags],
+                                           stderr=subprocess.DEVNULL, env=environment)
+                try:
+                    with hub.accept()[0] as asked:
+                        asked.recv(1)
+                        process.send_signal(signal.SIGHUP)
+                        ends = lambda: process.poll() is not None
+                        self.assertEqual(wait_until(ends, 1 if survives else 20), not survives)
+                        if not survives:
+                            self.assertEqual(process.returncode, -signal.SIGHUP)
+                finally:
+                    process.kill()
+                    process.wait()
+
+    def test_what_ends_in_the_queue(self):
+        with Server("--ab-config", ONE_GROUP, "--enable-dev-endpoints") as server:
+            body = {"prompt": "Once upon a time", "max_tokens": 2, "ignore_eos": True}
+            self.assertEqual(server.post("/v1/completions", body)[0], 200)
+            before = server.metric("octavo:prompt_tokens_total")
+            self.assertGreater(before, 0)
+            server.post("/pause", {})
+            with server.connect() as sock:
+                data = json.dumps(body).encode()
+                sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                             b"Content-Length: %d\r\n\r\n" % len(data) + data)
+                self.assertTrue(wait_until(
+                    lambda: server.metric("vllm:num_requests_waiting") == 1))
+            self.assertTrue(wait_until(
+                lambda: server.metric("octavo:request_success_total", '"abort"') == 1))
+            server.post("/resume", {})
+            self.assertEqual(server.post("/v1/completions", body)[0], 200)
+            self.assertTrue(server.wait_idle())
+            for name in "octavo:prompt_tokens_total", "vllm:prompt_tokens_total":
+                self.assertEqual(server.metric(name), 2 * before, name)
+            group = json.loads(server.get("/ab")[2])["groups"][0]
+            self.assertEqual((group["requests"], group["aborted"]), (3, 1))
+            for key in "ttft_s", "tpot_s", "latency_s":
+                self.assertEqual(group[key]["count"], 2, key)
 
     def test_without_groups_there_is_one_without_a_name(self):
         with Server() as server:
