@@ -1,0 +1,488 @@
+#include "grammar/json_schema.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "grammar/json_text.h"
+#include "grammar/regex.h"
+#include "grammar/schema_merge.h"
+
+namespace octavo::grammar {
+namespace {
+
+// Far above what fits into a context: a higher maximum asks for nothing else.
+constexpr int64_t kMaxCount = 1'000'000;
+
+// Beyond it a bound does not bind: integers have at most 18 digits.
+constexpr double kMaxBound = 1e18;
+
+// Keywords that say nothing about which values match.
+constexpr std::string_view kAnnotations[] = {
+    "$schema", "$id",        "$comment", "$defs",    "definitions", "title",        "description",
+    "default", "deprecated", "examples", "readOnly", "writeOnly",   "discriminator"};
+
+constexpr std::string_view kKeywords[] = {"$ref",
+                                          "allOf",
+                                          "anyOf",
+                                          "oneOf",
+                                          "type",
+                                          "enum",
+                                          "const",
+                                          "properties",
+                                          "required",
+                                          "items",
+                                          "minItems",
+                                          "additionalProperties",
+                                          "maxItems",
+                                          "minLength",
+                                          "maxLength",
+                                          "pattern",
+                                          "format",
+                                          "prefixItems",
+                                          "minimum",
+                                          "maximum",
+                                          "exclusiveMinimum",
+                                          "exclusiveMaximum"};
+
+struct StringFormat {
+  std::string_view name;
+  std::string_view regex;
+};
+
+#define OCTAVO_TIME R"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d))"
+#define OCTAVO_DATE                                                                  \
+  R"(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|)" \
+  R"(02-(0[1-9]|1\d|2[0-8])))"
+
+// A 29th of February is left out, and so are leap seconds.
+constexpr StringFormat kFormats[] = {
+    {"date", OCTAVO_DATE},
+    {"time", OCTAVO_TIME},
+    {"date-time", OCTAVO_DATE "T" OCTAVO_TIME},
+    {"uuid", R"([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"},
+    {"ipv4", R"(((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d))"},
+};
+
+template <typename List>
+bool holds(const List& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string child_path(const std::string& path, std::string_view name) {
+  std::string result = path + "/";
+  for (const char c : name) {
+    if (c == '~') {
+      result += "~0";
+    } else if (c == '/') {
+      result += "~1";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+class Compiler {
+ public:
+  Compiler(const Json& root, Builder& builder)
+      : builder_(builder), text_(builder), document_(root) {}
+
+  Result<RuleId> compile(const Json& root) {
+    const RuleId rule = builder_.add_rule("#");
+    refs_[&root] = rule;
+    open_.push_back({&root, "#", rule});
+    for (size_t i = 0; i < open_.size(); ++i) {
+      const Open open = open_[i];
+      builder_.define(open.rule, OCTAVO_TRY(value(*open.schema, open.path)));
+    }
+    return rule;
+  }
+
+ private:
+  // A schema that something refers to, not compiled yet.
+  struct Open {
+    const Json* schema;
+    std::string path;
+    RuleId rule;
+  };
+
+  Result<ExprId> value(const Json& schema, const std::string& path);
+  Status check_keywords(const JsonObject& schema, const std::string& path) const;
+  // Nothing that limits values beside `keyword`, and `also`.
+  Status check_alone(const JsonObject& schema, const std::string& path, std::string_view keyword,
+                     std::string_view also = "") const;
+  Result<ExprId> reference(const Json& target, const std::string& path);
+  Result<ExprId> any_of(const JsonObject& schema, const std::string& path, const char* keyword);
+  Result<ExprId> listed(const JsonObject& schema, const std::string& path);
+  Result<ExprId> typed(const JsonObject& schema, const std::string& path, const std::string& type);
+  Result<ExprId> string(const JsonObject& schema, const std::string& path);
+  Result<ExprId> number(const JsonObject& schema, const std::string& path, bool integer);
+  Result<ExprId> array(const JsonObject& schema, const std::string& path);
+  Result<ExprId> tuple(const JsonArray& prefix, std::optional<ExprId> item, uint32_t min,
+                       uint32_t max, const std::string& path);
+  Result<ExprId> object(const JsonObject& schema, const std::string& path);
+  struct Member {
+    std::string name;
+    ExprId value;
+    bool required;
+  };
+  Result<std::vector<Member>> members(const JsonObject& schema, const std::string& path);
+  ExprId members_in_order(const std::vector<Member>& members, std::optional<ExprId> additional);
+  Result<std::optional<int64_t>> count(const JsonObject& schema, const char* keyword,
+                                       const std::string& path) const;
+  Result<std::pair<uint32_t, uint32_t>> counts(const JsonObject& schema, const char* least,
+                                               const char* most, const std::string& path) const;
+
+  Builder& builder_;
+  JsonText text_;
+  SchemaDocument document_;
+  std::map<const Json*, RuleId> refs_;
+  std::vector<Open> open_;
+};
+
+Status Compiler::check_keywords(const JsonObject& schema, const std::string& path) const {
+  for (const auto& entry : schema) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    if (holds(kAnnotations, key) || holds(kKeywords, key)) continue;
+    const bool without_effect =
+        (key == "uniqueItems" && entry.value().is_bool() && !entry.value().get_bool());
+    if (without_effect) continue;
+    return schema_error(path, format("the keyword {} is not supported", key));
+  }
+  return {};
+}
+
+Status Compiler::check_alone(const JsonObject& schema, const std::string& path,
+                             std::string_view keyword, std::string_view also) const {
+  for (const auto& entry : schema) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    if (key == keyword || key == also || holds(kAnnotations, key)) continue;
+    return schema_error(path, format("{} beside {} is not supported", key, keyword));
+  }
+  return {};
+}
+
+Result<ExprId> Compiler::value(const Json& schema, const std::string& path) {
+  if (schema.is_bool() && schema.get_bool()) return text_.any_value();
+  if (schema.is_bool()) return schema_error(path, "false allows no value");
+  if (!schema.is_object()) return schema_error(path, "a schema must be an object or a boolean");
+  const JsonObject& fields = schema.get_object();
+  OCTAVO_TRY(check_keywords(fields, path));
+  if (fields.contains("allOf")) {
+    const Json merged = OCTAVO_TRY(document_.merge_all_of(fields, path));
+    return value(merged, path);
+  }
+  if (const Json* ref = fields.if_contains("$ref")) {
+    OCTAVO_TRY(check_alone(fields, path, "$ref"));
+    return reference(*OCTAVO_TRY(document_.find(*ref, path)), std::string(*ref->if_string()));
+  }
+  if (fields.contains("anyOf")) return any_of(fields, path, "anyOf");
+  if (fields.contains("oneOf")) return any_of(fields, path, "oneOf");
+  if (fields.contains("enum") || fields.contains("const")) return listed(fields, path);
+  std::vector<std::string> types = OCTAVO_TRY(schema_types(fields, path));
+  const auto implies = [&](std::initializer_list<std::string_view> keywords, const char* type) {
+    const bool any = std::any_of(keywords.begin(), keywords.end(), [&](std::string_view keyword) {
+      return fields.contains(keyword);
+    });
+    if (any) types.emplace_back(type);
+  };
+  if (types.empty()) {  // values of other types would match as well: they are not generated
+    implies({"properties", "required", "additionalProperties"}, "object");
+    implies({"items", "prefixItems", "minItems", "maxItems"}, "array");
+    implies({"minLength", "maxLength", "pattern", "format"}, "string");
+    implies({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}, "number");
+    if (types.empty()) return text_.any_value();
+  }
+  std::vector<ExprId> ways;
+  for (const std::string& type : types) ways.push_back(OCTAVO_TRY(typed(fields, path, type)));
+  return builder_.alternatives(std::move(ways));
+}
+
+Result<ExprId> Compiler::reference(const Json& target, const std::string& path) {
+  const auto [found, is_new] = refs_.try_emplace(&target);
+  if (is_new) {
+    found->second = builder_.add_rule(path);
+    open_.push_back({&target, path, found->second});
+  }
+  return builder_.call(found->second);
+}
+
+// For one value no more than one part of oneOf may match: that must be plain to see.
+Result<ExprId> Compiler::any_of(const JsonObject& schema, const std::string& path,
+                                const char* keyword) {
+  OCTAVO_TRY(check_alone(schema, path, keyword));
+  const Json& parts = schema.at(keyword);
+  if (!parts.is_array() || parts.get_array().empty()) {
+    return schema_error(path, format("{} must be an array that is not empty", keyword));
+  }
+  std::vector<ExprId> ways;
+  const JsonArray& list = parts.get_array();
+  for (size_t i = 0; i < list.size(); ++i) {
+    ways.push_back(OCTAVO_TRY(value(list[i], format("{}/{}/{}", path, keyword, i))));
+    for (size_t j = 0; j < i && std::string_view(keyword) == "oneOf"; ++j) {
+      if (document_.disjoint(list[i], list[j])) continue;
+      return schema_error(path, format("oneOf: a value might match both {} and {}, which is not "
+                                       "supported; use anyOf",
+                                       j, i));
+    }
+  }
+  return builder_.alternatives(std::move(ways));
+}
+
+Result<ExprId> Compiler::listed(const JsonObject& schema, const std::string& path) {
+  const char* keyword = schema.contains("enum") ? "enum" : "const";
+  OCTAVO_TRY(check_alone(schema, path, keyword, "type"));
+  const std::vector<std::string> types = OCTAVO_TRY(schema_types(schema, path));
+  const Json& list = schema.at(keyword);
+  if (std::string_view(keyword) == "enum" && !list.is_array()) {
+    return schema_error(path, "enum must be an array");
+  }
+  std::vector<std::string> texts;
+  const auto add = [&](const Json& one) {
+    const auto fits = [&](const std::string& type) { return has_type(one, type); };
+    if (!types.empty() && std::none_of(types.begin(), types.end(), fits)) return;
+    texts.push_back(dump_json(one));
+  };
+  if (std::string_view(keyword) == "const") {
+    add(list);
+  } else {
+    for (const Json& one : list.get_array()) add(one);
+  }
+  if (texts.empty()) return schema_error(path, format("{} allows no value", keyword));
+  return builder_.literals(std::move(texts));
+}
+
+Result<ExprId> Compiler::typed(const JsonObject& schema, const std::string& path,
+                               const std::string& type) {
+  if (type == "object") return object(schema, path);
+  if (type == "array") return array(schema, path);
+  if (type == "string") return string(schema, path);
+  if (type == "integer" || type == "number") return number(schema, path, type == "integer");
+  if (type == "boolean") return builder_.literals({"true", "false"});
+  return builder_.literal("null");
+}
+
+// --- strings and numbers ------------------------------------------------------------------------
+
+Result<std::optional<int64_t>> Compiler::count(const JsonObject& schema, const char* keyword,
+                                               const std::string& path) const {
+  const Json* value = schema.if_contains(keyword);
+  if (value == nullptr) return std::optional<int64_t>();
+  const std::optional<double> number =
+      value->is_number() ? std::optional(value->to_number<double>()) : std::nullopt;
+  if (!number || !(*number >= 0) || std::trunc(*number) != *number) {
+    return schema_error(path, format("{} must be a whole number, 0 or more", keyword));
+  }
+  return std::optional(static_cast<int64_t>(std::min<double>(*number, kMaxCount + 1)));
+}
+
+Result<std::pair<uint32_t, uint32_t>> Compiler::counts(const JsonObject& schema, const char* least,
+                                                       const char* most,
+                                                       const std::string& path) const {
+  const int64_t min = OCTAVO_TRY(count(schema, least, path)).value_or(0);
+  const auto max = OCTAVO_TRY(count(schema, most, path));
+  if (min > kMaxCount) return schema_error(path, format("{} is too large", least));
+  if (max && *max < min) return schema_error(path, format("{} is below {}", most, least));
+  return std::pair(static_cast<uint32_t>(min),
+                   max && *max <= kMaxCount ? static_cast<uint32_t>(*max) : kUnlimited);
+}
+
+Result<ExprId> Compiler::string(const JsonObject& schema, const std::string& path) {
+  const auto [min, max] = OCTAVO_TRY(counts(schema, "minLength", "maxLength", path));
+  const Json* pattern = schema.if_contains("pattern");
+  const Json* name = schema.if_contains("format");
+  const bool counted = schema.contains("minLength") || schema.contains("maxLength");
+  if ((pattern != nullptr) + (name != nullptr) + counted > 1) {
+    return schema_error(path, "pattern, format and a length together are not supported");
+  }
+  if (pattern == nullptr && name == nullptr) return text_.string(min, max);
+  const Json& given = pattern != nullptr ? *pattern : *name;
+  const char* const keyword = pattern != nullptr ? "pattern" : "format";
+  if (!given.is_string()) return schema_error(path, format("{} must be a string", keyword));
+  std::string_view regex = to_view(given.get_string());
+  if (name != nullptr) {
+    const auto* known = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                     [&](const StringFormat& own) { return own.name == regex; });
+    if (known == std::end(kFormats)) {
+      return schema_error(path, format("the format {} is not supported", regex));
+    }
+    regex = known->regex;
+  }
+  const auto content =
+      parse_regex(regex, builder_, [&](const CharSet& s) { return text_.chars(s); });
+  if (content.ok()) return text_.quoted(*content);
+  return schema_error(path, format("{}: {}", keyword, content.status().message()));
+}
+
+Result<ExprId> Compiler::number(const JsonObject& schema, const std::string& path, bool integer) {
+  std::optional<int64_t> min;
+  std::optional<int64_t> max;
+  const auto read = [&](const char* keyword, bool lower, bool exclusive) -> Status {
+    const Json* value = schema.if_contains(keyword);
+    if (value == nullptr) return {};
+    if (!value->is_number()) return schema_error(path, format("{} must be a number", keyword));
+    const double bound = value->to_number<double>();
+    if (!integer && (exclusive || std::trunc(bound) != bound)) {
+      return schema_error(path, format("{} of a number is supported for whole bounds only, and "
+                                       "not for exclusive ones",
+                                       keyword));
+    }
+    double nearest = lower ? std::ceil(bound) : std::floor(bound);
+    if (exclusive && nearest == bound) nearest += lower ? 1 : -1;
+    const auto whole = static_cast<int64_t>(std::clamp(nearest, -kMaxBound, kMaxBound));
+    if (lower) {
+      min = std::max(min.value_or(whole), whole);
+    } else {
+      max = std::min(max.value_or(whole), whole);
+    }
+    return {};
+  };
+  OCTAVO_TRY(read("minimum", true, false));
+  OCTAVO_TRY(read("exclusiveMinimum", true, true));
+  OCTAVO_TRY(read("maximum", false, false));
+  OCTAVO_TRY(read("exclusiveMaximum", false, true));
+  if (!min && !max) return integer ? text_.integer() : text_.number();
+  if ((min && max && *min > *max) || (min && *min >= static_cast<int64_t>(kMaxBound)) ||
+      (max && *max <= -static_cast<int64_t>(kMaxBound))) {
+    return schema_error(path, "minimum and maximum leave no number of at most 18 digits");
+  }
+  return integer ? text_.integer_between(min, max) : text_.number_between(min, max);
+}
+
+// --- arrays and objects -------------------------------------------------------------------------
+
+Result<ExprId> Compiler::array(const JsonObject& schema, const std::string& path) {
+  const auto [min, max] = OCTAVO_TRY(counts(schema, "minItems", "maxItems", path));
+  const Json* prefix = schema.if_contains("prefixItems");
+  const Json* items = schema.if_contains("items");
+  if (prefix != nullptr && !prefix->is_array()) {
+    return schema_error(path, "prefixItems must be an array");
+  }
+  const size_t num_prefix = prefix == nullptr ? 0 : prefix->get_array().size();
+  std::optional<ExprId> item;
+  if (items != nullptr && items->is_array()) {
+    return schema_error(path, "items as an array is not supported: use prefixItems");
+  }
+  if (items != nullptr && !(items->is_bool() && !items->get_bool())) {
+    const std::string item_path = path + "/items";
+    item = builder_.add_and_call(item_path, OCTAVO_TRY(value(*items, item_path)));
+  } else if (items == nullptr && (num_prefix == 0 || min > num_prefix)) {
+    item = text_.any_value();
+  }
+  if (!item && min > num_prefix) return schema_error(path, "minItems is more than items allow");
+  if (num_prefix == 0) return text_.array(item ? *item : builder_.empty(), min, item ? max : 0);
+  return tuple(prefix->get_array(), item, min, max, path);
+}
+
+// From the end on: what may follow the i-th item.
+Result<ExprId> Compiler::tuple(const JsonArray& prefix, std::optional<ExprId> item, uint32_t min,
+                               uint32_t max, const std::string& path) {
+  Builder& b = builder_;
+  const auto length = static_cast<uint32_t>(prefix.size());
+  ExprId rest = b.empty();
+  if (item && max > length) {
+    rest = b.repeat(b.sequence({text_.comma(), *item}), min > length ? min - length : 0,
+                    max == kUnlimited ? kUnlimited : max - length);
+  }
+  for (uint32_t i = length; i > 0; --i) {
+    const std::string own_path = format("{}/prefixItems/{}", path, i - 1);
+    const ExprId own = OCTAVO_TRY(value(prefix[i - 1], own_path));
+    if (i > max) {
+      rest = b.empty();
+      continue;
+    }
+    const ExprId whole = i == 1 ? b.sequence({own, rest}) : b.sequence({text_.comma(), own, rest});
+    rest = b.add_and_call(own_path, i > min ? b.optional(whole) : whole);
+  }
+  return b.sequence({b.literal("["), text_.space(), rest, text_.space(), b.literal("]")});
+}
+
+Result<std::vector<Compiler::Member>> Compiler::members(const JsonObject& schema,
+                                                        const std::string& path) {
+  std::vector<Member> members;
+  if (const Json* properties = schema.if_contains("properties")) {
+    if (!properties->is_object()) return schema_error(path, "properties must be an object");
+    for (const auto& entry : properties->get_object()) {
+      const std::string name(entry.key().data(), entry.key().size());
+      const std::string own_path = child_path(path + "/properties", name);
+      members.push_back({name, OCTAVO_TRY(value(entry.value(), own_path)), false});
+    }
+  }
+  const Json* required = schema.if_contains("required");
+  if (required == nullptr) return members;
+  if (!required->is_array()) return schema_error(path, "required must be an array");
+  const Json* additional = schema.if_contains("additionalProperties");
+  std::map<std::string, size_t> by_name;
+  for (size_t i = 0; i < members.size(); ++i) by_name[members[i].name] = i;
+  for (const Json& entry : required->get_array()) {
+    if (!entry.is_string()) return schema_error(path, "required must hold strings");
+    const std::string name(to_view(entry.get_string()));
+    const auto [found, is_new] = by_name.try_emplace(name, members.size());
+    if (is_new) {
+      const Json any = true;
+      const ExprId own = OCTAVO_TRY(
+          value(additional == nullptr ? any : *additional, path + "/additionalProperties"));
+      members.push_back({name, own, true});
+    }
+    members[found->second].required = true;
+  }
+  return members;
+}
+
+// Properties come in the order of the schema. first[i]: what may stand from the i-th on, before
+// which there was none; rest[i]: the same after another.
+ExprId Compiler::members_in_order(const std::vector<Member>& members,
+                                  std::optional<ExprId> additional) {
+  Builder& b = builder_;
+  ExprId rest = b.empty();
+  ExprId first = b.empty();
+  if (additional) {
+    rest = b.repeat(b.sequence({text_.comma(), *additional}), 0, kUnlimited);
+    first = b.optional(b.sequence({*additional, rest}));
+  }
+  for (size_t i = members.size(); i > 0; --i) {
+    const Member& member = members[i - 1];
+    const ExprId key = b.literal(dump_json(Json(member.name)));
+    const ExprId pair = b.add_and_call(member.name, text_.member(key, member.value));
+    std::vector<ExprId> firsts = {b.sequence({pair, rest})};
+    std::vector<ExprId> rests = {b.sequence({text_.comma(), pair, rest})};
+    if (!member.required) {
+      firsts.push_back(first);
+      rests.push_back(rest);
+    }
+    first = b.add_and_call(member.name, b.alternatives(std::move(firsts)));
+    rest = b.add_and_call(member.name, b.alternatives(std::move(rests)));
+  }
+  return first;
+}
+
+Result<ExprId> Compiler::object(const JsonObject& schema, const std::string& path) {
+  const std::vector<Member> own = OCTAVO_TRY(members(schema, path));
+  const Json* rest = schema.if_contains("additionalProperties");
+  if (own.empty() && rest == nullptr && !schema.contains("properties")) return text_.any_object();
+  std::optional<ExprId> additional;
+  if (rest != nullptr && !(rest->is_bool() && !rest->get_bool())) {
+    std::vector<std::string> names;
+    for (const Member& member : own) names.push_back(member.name);
+    const ExprId key = names.empty() ? text_.string(0, kUnlimited) : text_.string_except(names);
+    const std::string rest_path = path + "/additionalProperties";
+    additional =
+        builder_.add_and_call(rest_path, text_.member(key, OCTAVO_TRY(value(*rest, rest_path))));
+  }
+  const ExprId content = members_in_order(own, additional);
+  return builder_.sequence(
+      {builder_.literal("{"), text_.space(), content, text_.space(), builder_.literal("}")});
+}
+
+}  // namespace
+
+Result<RuleId> compile_json_schema(const Json& schema, Builder& builder) {
+  return Compiler(schema, builder).compile(schema);
+}
+
+}  // namespace octavo::grammar
