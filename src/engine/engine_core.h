@@ -13,6 +13,7 @@
 #include "engine/completion.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
+#include "grammar/grammar_cache.h"
 #include "model/rope.h"
 
 namespace octavo::engine {
@@ -97,6 +98,7 @@ class EngineCore {
   EngineCoreConfig config_;
   Executor& executor_;
   const Tokenizer* tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;  // safe from any thread
   std::function<double()> clock_;
   BlockManager blocks_;
   Scheduler scheduler_;

@@ -7,7 +7,7 @@ namespace {
 
 // A grammar that is in more places at once is ambiguous beyond use. Those of schemas are in as many
 // as an object has optional properties in a row.
-constexpr size_t kMaxPlaces = 4096;
+constexpr size_t kMaxPlaces = 8192;
 constexpr size_t kFewestSlots = 64;
 
 size_t mix(uint64_t a, uint64_t b) {

@@ -34,8 +34,9 @@ Status check_size(const StructuredOutputs& outputs) {
 }
 
 Result<RuleId> parse_schema(const std::string& text, Builder& builder) {
-  const Json schema = OCTAVO_TRY(parse_json(text, "the schema"));
-  return compile_json_schema(schema, builder);
+  const auto schema = parse_json(text, "the schema");
+  if (!schema.ok()) return invalid_argument(schema.status().message());
+  return compile_json_schema(*schema, builder);
 }
 
 RuleId add_root(Builder& builder, ExprId expr) {

@@ -54,7 +54,9 @@ Result<Matcher> GrammarCache::matcher(const StructuredOutputs& outputs) {
     entries_.push_front({key, grammar});
     if (entries_.size() > kMaxGrammars) entries_.pop_back();
   }
-  return Matcher(std::move(grammar), *tokenizer_);
+  Matcher matcher(std::move(grammar), *tokenizer_);
+  if (matcher.lost()) return invalid_argument("structured_outputs: the grammar is too ambiguous");
+  return matcher;
 }
 
 }  // namespace octavo::grammar

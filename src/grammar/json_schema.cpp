@@ -434,31 +434,30 @@ Result<std::vector<Compiler::Member>> Compiler::members(const JsonObject& schema
   return members;
 }
 
-// Properties come in the order of the schema. first[i]: what may stand from the i-th on, before
-// which there was none; rest[i]: the same after another.
+// Properties come in the order of the schema. some: one or more from the i-th on; rest: what may
+// come after another.
 ExprId Compiler::members_in_order(const std::vector<Member>& members,
                                   std::optional<ExprId> additional) {
   Builder& b = builder_;
+  std::optional<ExprId> some;
   ExprId rest = b.empty();
-  ExprId first = b.empty();
+  bool may_be_none = true;
   if (additional) {
     rest = b.repeat(b.sequence({text_.comma(), *additional}), 0, kUnlimited);
-    first = b.optional(b.sequence({*additional, rest}));
+    some = b.sequence({*additional, rest});
   }
   for (size_t i = members.size(); i > 0; --i) {
     const Member& member = members[i - 1];
     const ExprId key = b.literal(dump_json(Json(member.name)));
-    const ExprId pair = b.add_and_call(member.name, text_.member(key, member.value));
-    std::vector<ExprId> firsts = {b.sequence({pair, rest})};
-    std::vector<ExprId> rests = {b.sequence({text_.comma(), pair, rest})};
-    if (!member.required) {
-      firsts.push_back(first);
-      rests.push_back(rest);
-    }
-    first = b.add_and_call(member.name, b.alternatives(std::move(firsts)));
-    rest = b.add_and_call(member.name, b.alternatives(std::move(rests)));
+    std::vector<ExprId> ways = {b.sequence({text_.member(key, member.value), rest})};
+    if (!member.required && some) ways.push_back(*some);
+    may_be_none = may_be_none && !member.required;
+    some = b.add_and_call(member.name, b.alternatives(std::move(ways)));
+    const ExprId more = b.sequence({text_.comma(), *some});
+    rest = b.add_and_call(member.name, may_be_none ? b.optional(more) : more);
   }
-  return first;
+  if (!some) return b.empty();
+  return may_be_none ? b.optional(*some) : *some;
 }
 
 Result<ExprId> Compiler::object(const JsonObject& schema, const std::string& path) {

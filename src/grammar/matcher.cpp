@@ -38,14 +38,14 @@ bool Matcher::is_stop(TokenId id) const {
 
 State Matcher::advance(State state, std::string_view bytes) {
   for (const char byte : bytes) {
-    if (state.configs.empty()) return {};
+    if (state.configs.empty()) return state.overflow ? state : State();
     state = stepper_.advance(state, static_cast<uint8_t>(byte), frames_);
   }
   return state;
 }
 
 Status Matcher::mask(std::span<float> logits) {
-  if (state_.overflow) return invalid_argument("the grammar is too ambiguous to be followed");
+  if (lost()) return invalid_argument("the grammar is too ambiguous to be followed");
   std::vector<std::pair<TokenId, float>> kept;  // beside what the table allows
   const auto keep = [&](TokenId id) {
     if (id >= 0 && static_cast<size_t>(id) < logits.size()) kept.emplace_back(id, logits[id]);

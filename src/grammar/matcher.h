@@ -35,6 +35,9 @@ class Matcher {
   // Goes on by a token that mask() allowed. Others leave nothing that could follow.
   void accept(TokenId id);
 
+  // The grammar cannot be followed: mask() is an error from here on.
+  bool lost() const { return state_.overflow; }
+
   // The text is whole, and nothing but its end can follow.
   bool must_end() const { return ended_ || (state_.accepts && state_.configs.empty()); }
   bool may_end() const { return ended_ || state_.accepts; }

@@ -15,7 +15,7 @@ constexpr uint32_t kMaxCount = 1'000'000;
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWordChars = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 const CharSet kSpaces = {{'\t', '\r'}, {' ', ' '}};
-// \S is none of these; \s need not be one that a reader might not take for a space.
+// Whether these are spaces depends on who reads them: neither \s nor \S is one.
 const CharSet kUnicodeSpaces = {{'\t', '\r'},     {' ', ' '},       {0x85, 0x85},
                                 {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
                                 {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
@@ -175,14 +175,14 @@ class Parser {
       if (pos_ >= text_.size()) return error("a ] is missing");
       if (at("[:") || at("[.") || at("[=")) return error("named classes are not supported");
       if (at("]")) return error("a class has no characters");
-      CharSet begin = OCTAVO_TRY(parse_chars(true));
+      CharSet begin = OCTAVO_TRY(parse_chars(true, inverse));
       if (!at("-") || at("-]")) {
         set.add(begin);
         continue;
       }
       ++pos_;
       if (pos_ >= text_.size()) return error("a ] is missing");
-      const CharSet end = OCTAVO_TRY(parse_chars(true));
+      const CharSet end = OCTAVO_TRY(parse_chars(true, inverse));
       const auto is_one = [](const CharSet& s) {
         return s.ranges().size() == 1 && s.ranges()[0].first == s.ranges()[0].last;
       };
@@ -197,8 +197,8 @@ class Parser {
     return spell_(set);
   }
 
-  // A character, or what a class like \d stands for.
-  Result<CharSet> parse_chars(bool in_class) {
+  // A character, or what a class like \d stands for; `inverse`: what it might stand for.
+  Result<CharSet> parse_chars(bool in_class, bool inverse = false) {
     if (!skip("\\")) {
       const Utf8Char c = utf8_decode(text_, pos_);
       if (!c.valid) return error("it is not valid UTF-8");
@@ -217,9 +217,9 @@ class Parser {
       case 'W':
         return kWordChars.complement();
       case 's':
-        return kSpaces;
+        return inverse ? kUnicodeSpaces : kSpaces;
       case 'S':
-        return kUnicodeSpaces.complement();
+        return (inverse ? kSpaces : kUnicodeSpaces).complement();
       default:
         break;
     }
