@@ -26,6 +26,7 @@ struct StructuredOutputs {
   std::vector<std::string> choice;     // is one of these
   std::optional<std::string> grammar;  // matches the rule `root` of this grammar (GBNF)
   bool json_object = false;            // is a JSON object
+  std::string source;  // the field that errors name; "": structured_outputs and which of these
 };
 
 // Named and scaled as in vLLM's SamplingParams, and applied in vLLM's order: allowed_token_ids,

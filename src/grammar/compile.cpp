@@ -23,6 +23,18 @@ Status check_one(const StructuredOutputs& outputs) {
       "structured_outputs must have exactly one of json, regex, choice, grammar and json_object");
 }
 
+const char* kind_of(const StructuredOutputs& outputs) {
+  if (outputs.json) return "json";
+  if (outputs.regex) return "regex";
+  if (outputs.grammar) return "grammar";
+  return outputs.json_object ? "json_object" : "choice";
+}
+
+std::string source_of(const StructuredOutputs& outputs) {
+  if (!outputs.source.empty()) return outputs.source;
+  return format("structured_outputs.{}", kind_of(outputs));
+}
+
 Status check_size(const StructuredOutputs& outputs) {
   size_t size = 0;
   for (const auto* text : {&outputs.json, &outputs.regex, &outputs.grammar}) {
@@ -30,7 +42,7 @@ Status check_size(const StructuredOutputs& outputs) {
   }
   for (const std::string& choice : outputs.choice) size += choice.size();
   if (size <= kMaxBytes) return {};
-  return invalid_argument(format("structured_outputs has {} bytes, over {}", size, kMaxBytes));
+  return invalid_argument(format("{} has {} bytes, over {}", source_of(outputs), size, kMaxBytes));
 }
 
 Result<RuleId> parse_schema(const std::string& text, Builder& builder) {
@@ -57,12 +69,12 @@ Result<RuleId> parse_pattern(const std::string& text, Builder& builder) {
   return add_root(builder, OCTAVO_TRY(parse_regex(text, builder, spell)));
 }
 
-Result<Automaton> name_field(const char* field, const Result<RuleId>& root,
-                             const Builder& builder) {
-  auto automaton = root.ok() ? builder.build(*root) : Result<Automaton>(root.status());
-  if (automaton.ok()) return automaton;
-  return Status(automaton.status().code(),
-                format("structured_outputs.{}: {}", field, automaton.status().message()));
+Result<RuleId> parse(const StructuredOutputs& outputs, Builder& builder) {
+  if (outputs.json) return parse_schema(*outputs.json, builder);
+  if (outputs.regex) return parse_pattern(*outputs.regex, builder);
+  if (outputs.grammar) return parse_gbnf(*outputs.grammar, builder);
+  if (outputs.json_object) return add_root(builder, JsonText(builder).any_object());
+  return parse_choice(outputs.choice, builder);
 }
 
 }  // namespace
@@ -71,14 +83,11 @@ Result<Automaton> compile(const StructuredOutputs& outputs) {
   OCTAVO_TRY(check_one(outputs));
   OCTAVO_TRY(check_size(outputs));
   Builder builder;
-  if (outputs.json) return name_field("json", parse_schema(*outputs.json, builder), builder);
-  if (outputs.regex) return name_field("regex", parse_pattern(*outputs.regex, builder), builder);
-  if (outputs.grammar) return name_field("grammar", parse_gbnf(*outputs.grammar, builder), builder);
-  if (outputs.json_object) {
-    JsonText text(builder);
-    return name_field("json_object", add_root(builder, text.any_object()), builder);
-  }
-  return name_field("choice", parse_choice(outputs.choice, builder), builder);
+  const auto root = parse(outputs, builder);
+  auto automaton = root.ok() ? builder.build(*root) : Result<Automaton>(root.status());
+  if (automaton.ok()) return automaton;
+  const Status& status = automaton.status();
+  return Status(status.code(), format("{}: {}", source_of(outputs), status.message()));
 }
 
 }  // namespace octavo::grammar
