@@ -14,7 +14,7 @@ constexpr int kCutDepth = 4;
 
 // Of one grammar: a state takes a bit over 1 KiB, a mask of 128k tokens 16 KiB.
 constexpr size_t kMaxStates = 4096;
-constexpr size_t kMaxMasks = 256;
+constexpr size_t kMaxMasks = 512;
 constexpr size_t kMaxFrames = 1 << 16;
 
 // Places looked at for one mask, some tenths of a second. A schema takes some ten thousand.
@@ -98,8 +98,30 @@ uint32_t MaskTable::advance(uint32_t id, uint8_t byte) {
   const uint32_t known = states_[id].next[byte];
   if (known != kUnknown) return known;
   const uint32_t next = intern(stepper_.advance(states_[id].state, byte, frames_));
-  states_[id].next[byte] = next;
+  const auto [first, last] = alike(states_[id].state, byte);
+  std::fill(states_[id].next.begin() + first, states_[id].next.begin() + last + 1, next);
   return next;
+}
+
+// The bytes around `byte` that no edge tells from it: a string has a dozen kinds of bytes.
+std::pair<int, int> MaskTable::alike(const State& state, uint8_t byte) const {
+  int first = 0;
+  int last = 255;
+  for (const Config& config : state.configs) {
+    const Node& node = automaton_.nodes[config.node];
+    for (uint32_t i = node.begin; i < node.end; ++i) {
+      const Edge& edge = automaton_.edges[i];
+      if (byte < edge.first) {
+        last = std::min(last, edge.first - 1);
+      } else if (byte > edge.last) {
+        first = std::max(first, edge.last + 1);
+      } else {
+        first = std::max<int>(first, edge.first);
+        last = std::min<int>(last, edge.last);
+      }
+    }
+  }
+  return {first, last};
 }
 
 Result<std::shared_ptr<const TokenMask>> MaskTable::walk(uint32_t start) {

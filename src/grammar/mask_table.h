@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "grammar/automaton.h"
@@ -43,6 +44,7 @@ class MaskTable {
   uint32_t canonical_count(const Frame& frame) const;
   uint32_t intern(State state);
   uint32_t advance(uint32_t id, uint8_t byte);
+  std::pair<int, int> alike(const State& state, uint8_t byte) const;
   Result<std::shared_ptr<const TokenMask>> walk(uint32_t start);
   void clear();
 

@@ -16,6 +16,10 @@ void apply_bits(const std::vector<uint64_t>& allowed, std::span<float> logits) {
     if (bits == UINT64_MAX) continue;
     const std::span<float> part =
         logits.subspan(word * 64, std::min<size_t>(64, logits.size() - word * 64));
+    if (bits == 0) {
+      std::fill(part.begin(), part.end(), -INFINITY);
+      continue;
+    }
     for (size_t i = 0; i < part.size(); ++i) {
       if ((bits >> i & 1) == 0) part[i] = -INFINITY;
     }

@@ -77,8 +77,7 @@ class StructuredTest(ApiCase):
     def test_logprobs_show_the_mask(self):
         choice = self.complete(**WALK, logprobs=5, guided_choice=["a"])["choices"][0]
         self.assertEqual(choice["text"], "a")
-        for logprob in choice["logprobs"]["token_logprobs"]:
-            self.assertAlmostEqual(logprob, 0, places=5)
+        self.assertAlmostEqual(choice["logprobs"]["token_logprobs"][0], 0, places=5)
         self.assertEqual(choice["logprobs"]["top_logprobs"][0], {"a": 0})
 
     def test_min_tokens_and_ignore_eos_do_not_leave_the_grammar(self):
