@@ -54,6 +54,8 @@ Result<std::shared_ptr<const TokenMask>> MaskTable::find(const State& state, con
 void MaskTable::clear() {
   frames_ = {};
   states_.clear();
+  verdicts_.clear();
+  overflow_ = false;
   ids_.clear();
   masks_.clear();
 }
@@ -85,10 +87,13 @@ uint32_t MaskTable::canonical_count(const Frame& frame) const {
 
 uint32_t MaskTable::intern(State state) {
   const auto id = static_cast<uint32_t>(states_.size());
+  overflow_ = overflow_ || state.overflow;
   auto key = std::tuple(state.configs, state.escaped, state.accepts);
   const auto [found, is_new] = ids_.try_emplace(std::move(key), id);
   if (is_new) {
-    states_.push_back({std::move(state), {}});
+    const bool alive = !state.configs.empty() || state.accepts;
+    verdicts_.push_back(alive ? Verdict::kYes : state.escaped ? Verdict::kOpen : Verdict::kNo);
+    states_.push_back({std::move(state), {}, {}});
     states_.back().next.fill(kUnknown);
   }
   return found->second;
@@ -124,31 +129,50 @@ std::pair<int, int> MaskTable::alike(const State& state, uint8_t byte) const {
   return {first, last};
 }
 
+uint64_t MaskTable::loops(uint32_t id) {
+  if (states_[id].loops) return *states_[id].loops;
+  uint64_t others = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto b = static_cast<uint8_t>(byte);
+    if (advance(id, b) != id) others |= TokenTrie::kind_of(b);
+  }
+  states_[id].loops = ~others;
+  return ~others;
+}
+
 Result<std::shared_ptr<const TokenMask>> MaskTable::walk(uint32_t start) {
   auto mask = std::make_shared<TokenMask>();
   mask->allowed.resize((static_cast<size_t>(trie_.vocab_size()) + 63) / 64);
+  const auto allow = [&](std::span<const TokenId> ids) {
+    for (const TokenId id : ids) mask->allowed[id / 64] |= uint64_t{1} << (id % 64);
+  };
   const std::span<const TokenTrie::Node> nodes = trie_.nodes();
   const uint64_t work_end = stepper_.work() + kMaxWork;
   path_[0] = start;
   for (size_t i = 0; i + 1 < nodes.size();) {
-    const uint32_t next = advance(path_[nodes[i].depth], nodes[i].byte);
-    const LocalState& state = states_[next];
-    if (state.state.overflow || stepper_.work() > work_end || states_.size() > kMaxStates) {
+    const TokenTrie::Node& node = nodes[i];
+    const uint32_t state = path_[node.depth];
+    const uint32_t next = advance(state, node.byte);
+    const Verdict verdict = verdicts_[next];
+    if (overflow_ || stepper_.work() > work_end || states_.size() > kMaxStates) {
       return invalid_argument("the grammar is too ambiguous to be followed");
     }
-    if (state.dead()) {
-      i = nodes[i].subtree_end;
-      continue;
-    }
-    for (const TokenId id : trie_.tokens(i)) {
-      if (state.state.configs.empty() && !state.state.accepts) {
-        mask->open.push_back(id);
+    if (verdict == Verdict::kNo) {
+      i = node.subtree_end;
+    } else if (verdict == Verdict::kYes && next == state &&
+               (node.kinds_below & ~loops(state)) == 0) {
+      allow(trie_.tokens_of_subtree(i));  // most of a string's
+      i = node.subtree_end;
+    } else {
+      const std::span<const TokenId> ids = trie_.tokens(i);
+      if (verdict == Verdict::kYes) {
+        allow(ids);
       } else {
-        mask->allowed[id / 64] |= uint64_t{1} << (id % 64);
+        mask->open.insert(mask->open.end(), ids.begin(), ids.end());
       }
+      path_[node.depth + 1] = next;
+      ++i;
     }
-    path_[nodes[i].depth + 1] = next;
-    ++i;
   }
   return std::shared_ptr<const TokenMask>(std::move(mask));
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,13 +38,15 @@ class MaskTable {
   struct LocalState {
     State state;
     std::array<uint32_t, 256> next;
-    bool dead() const { return state.configs.empty() && !state.escaped && !state.accepts; }
+    std::optional<uint64_t> loops;  // the kinds of bytes that all lead back to it
   };
+  enum class Verdict : uint8_t { kNo, kYes, kOpen };  // on what has led to a state
 
   FrameId cut(FrameId frame, const Frames& frames);
   uint32_t canonical_count(const Frame& frame) const;
   uint32_t intern(State state);
   uint32_t advance(uint32_t id, uint8_t byte);
+  uint64_t loops(uint32_t id);
   std::pair<int, int> alike(const State& state, uint8_t byte) const;
   Result<std::shared_ptr<const TokenMask>> walk(uint32_t start);
   void clear();
@@ -54,6 +57,8 @@ class MaskTable {
   Stepper stepper_;
   Frames frames_;
   std::vector<LocalState> states_;
+  std::vector<Verdict> verdicts_;  // by state
+  bool overflow_ = false;          // a state had too many places
   std::map<std::tuple<std::vector<Config>, bool, bool>, uint32_t> ids_;
   std::map<uint32_t, std::shared_ptr<const TokenMask>> masks_;  // by state
   std::vector<uint32_t> path_;                                  // of a walk, by depth

@@ -1,6 +1,7 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/check.h"
@@ -13,15 +14,15 @@ constexpr size_t kFewFrames = 1024;
 void apply_bits(const std::vector<uint64_t>& allowed, std::span<float> logits) {
   for (size_t word = 0; word * 64 < logits.size(); ++word) {
     const uint64_t bits = word < allowed.size() ? allowed[word] : 0;
-    if (bits == UINT64_MAX) continue;
     const std::span<float> part =
         logits.subspan(word * 64, std::min<size_t>(64, logits.size() - word * 64));
     if (bits == 0) {
       std::fill(part.begin(), part.end(), -INFINITY);
       continue;
     }
-    for (size_t i = 0; i < part.size(); ++i) {
-      if ((bits >> i & 1) == 0) part[i] = -INFINITY;
+    for (uint64_t banned = ~bits; banned != 0; banned &= banned - 1) {
+      const auto i = static_cast<size_t>(std::countr_zero(banned));
+      if (i < part.size()) part[i] = -INFINITY;
     }
   }
 }

@@ -23,8 +23,12 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_s
 void TokenTrie::build(const std::vector<Token>& tokens) {
   std::vector<uint32_t> path;  // the nodes that are open, by depth
   const auto close = [&](size_t depth) {
-    for (; path.size() > depth; path.pop_back()) {
+    while (path.size() > depth) {
+      const Node& node = nodes_[path.back()];
       nodes_[path.back()].subtree_end = static_cast<uint32_t>(nodes_.size());
+      const uint64_t kinds = node.kinds_below | kind_of(node.byte);
+      path.pop_back();
+      if (!path.empty()) nodes_[path.back()].kinds_below |= kinds;
     }
   };
   std::string_view before;
@@ -37,13 +41,13 @@ void TokenTrie::build(const std::vector<Token>& tokens) {
       const auto depth = static_cast<uint32_t>(path.size());
       path.push_back(static_cast<uint32_t>(nodes_.size()));
       nodes_.push_back(
-          {0, static_cast<uint32_t>(tokens_.size()), depth, static_cast<uint8_t>(bytes[depth])});
+          {0, 0, static_cast<uint32_t>(tokens_.size()), depth, static_cast<uint8_t>(bytes[depth])});
     }
     tokens_.push_back(id);
     before = bytes;
   }
   close(0);
-  nodes_.push_back({0, static_cast<uint32_t>(tokens_.size()), 0, 0});
+  nodes_.push_back({0, 0, static_cast<uint32_t>(tokens_.size()), 0, 0});
 }
 
 }  // namespace octavo::grammar
