@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -179,7 +180,8 @@ Result<ExprId> Compiler::value(const Json& schema, const std::string& path) {
   }
   if (const Json* ref = fields.if_contains("$ref")) {
     OCTAVO_TRY(check_alone(fields, path, "$ref"));
-    return reference(*OCTAVO_TRY(document_.find(*ref, path)), std::string(*ref->if_string()));
+    const Json* const target = OCTAVO_TRY(document_.find(*ref, path));
+    return reference(*target, std::string(to_view(ref->get_string())));
   }
   if (fields.contains("anyOf")) return any_of(fields, path, "anyOf");
   if (fields.contains("oneOf")) return any_of(fields, path, "oneOf");
@@ -360,13 +362,16 @@ Result<ExprId> Compiler::array(const JsonObject& schema, const std::string& path
   const auto [min, max] = OCTAVO_TRY(counts(schema, "minItems", "maxItems", path));
   const Json* prefix = schema.if_contains("prefixItems");
   const Json* items = schema.if_contains("items");
+  if (prefix == nullptr && items != nullptr && items->is_array()) {  // of drafts before 2020-12
+    prefix = std::exchange(items, nullptr);
+  }
   if (prefix != nullptr && !prefix->is_array()) {
     return schema_error(path, "prefixItems must be an array");
   }
   const size_t num_prefix = prefix == nullptr ? 0 : prefix->get_array().size();
   std::optional<ExprId> item;
   if (items != nullptr && items->is_array()) {
-    return schema_error(path, "items as an array is not supported: use prefixItems");
+    return schema_error(path, "items must be a schema where there is prefixItems");
   }
   if (items != nullptr && !(items->is_bool() && !items->get_bool())) {
     const std::string item_path = path + "/items";

@@ -152,7 +152,8 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
       OCTAVO_TRY(merge_into(all, target->get_object(), path, depth + 1));
     } else if (key == "additionalProperties" && !(value.is_bool() && value.get_bool())) {
       return schema_error(path, "additionalProperties within allOf is not supported");
-    } else if (key == "properties" && value.is_object()) {
+    } else if (key == "properties") {
+      if (!value.is_object()) return schema_error(path, "properties must be an object");
       Json& own = all[key];
       if (!own.is_object()) own = JsonObject();
       for (const auto& property : value.get_object()) {
@@ -163,7 +164,9 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
           *same = JsonObject({{"allOf", JsonArray({*same, property.value()})}});
         }
       }
-    } else if (key == "required" && value.is_array() && all.contains(key)) {
+    } else if (key == "required" && !value.is_array()) {
+      return schema_error(path, "required must be an array");
+    } else if (key == "required" && all.contains(key)) {
       auto& own = all[key].as_array();
       own.insert(own.end(), value.get_array().begin(), value.get_array().end());
     } else if (const Json* same = all.if_contains(key); same == nullptr) {

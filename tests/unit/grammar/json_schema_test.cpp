@@ -82,6 +82,7 @@ const std::vector<Sample>& samples() {
       {R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":3,"maxItems":4})",
        {"[1,\"a\",null]", "[1,\"a\",null,null]"},
        {"[1,\"a\"]", "[1,\"a\",null,null,null]"}},
+      {R"({"items":[{"type":"integer"}]})", {"[ -3000 ]", "[]"}, {"[\"a\"]", "[1,2]"}},
       {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},"required":["b"]})",
        {R"({"b":""})", R"({"a": 1, "b": "x"})", "{\n  \"b\": \"x\",\n  \"c\": null\n}"},
        {"{}", R"({"a":1})", R"({"a":1,"b":2})", R"({"b":"","d":1})", R"({"b":"",})",
@@ -199,7 +200,7 @@ TEST(JsonSchema, NamesWhatIsNotSupported) {
       {R"({"type":"string","minLength":-1})", "minLength must be a whole number"},
       {R"({"type":"string","minLength":1e12})", "minLength is too large"},
       {R"({"type":"array","minItems":2,"items":false})", "minItems is more than items allow"},
-      {R"({"type":"array","items":[{}]})", "use prefixItems"},
+      {R"({"type":"array","prefixItems":[{}],"items":[{}]})", "items must be a schema"},
       {R"({"enum":[]})", "enum allows no value"},
       {R"({"enum":[1],"type":"string"})", "enum allows no value"},
       {R"({"enum":["a"],"minLength":1})", "minLength beside enum"},
@@ -221,6 +222,11 @@ TEST(JsonSchema, NamesWhatIsNotSupported) {
       {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false}]})",
        "additionalProperties within allOf"},
       {R"({"allOf":[{"minLength":1},{"minLength":2}]})", "more than one minLength"},
+      {R"({"allOf":[{"required":"a"},{"required":["b"]}]})", "required must be an array"},
+      {R"({"allOf":[{"properties":1},{"properties":{}}]})", "properties must be an object"},
+      {R"({"allOf":[{"type":"object"},{"type":"string"}]})", "more than one type"},
+      {R"({"allOf":3})", "allOf must be an array"},
+      {R"({"$ref":3})", "$ref must be a string"},
       {R"({"allOf":[{"$ref":"#"}]})", "allOf is nested too deeply"},
   };
   for (const auto& [schema, message] : kBad) {

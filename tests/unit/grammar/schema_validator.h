@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.h"
 #include "base/utf8.h"
@@ -157,10 +158,12 @@ class SchemaValidator {
 
   bool array(const JsonObject& s, const JsonArray& value) const {
     if (!within(s, "minItems", "maxItems", static_cast<double>(value.size()))) return false;
+    const Json* items = s.if_contains("items");
     const Json* prefix = s.if_contains("prefixItems");
+    if (items != nullptr && items->is_array()) prefix = std::exchange(items, nullptr);
     const size_t num_prefix = prefix == nullptr ? 0 : prefix->as_array().size();
     for (size_t i = 0; i < value.size(); ++i) {
-      const Json* own = i < num_prefix ? &prefix->as_array()[i] : s.if_contains("items");
+      const Json* own = i < num_prefix ? &prefix->as_array()[i] : items;
       if (own != nullptr && !matches(*own, value[i])) return false;
     }
     return true;
