@@ -12,6 +12,12 @@
 
 namespace octavo::grammar {
 
+// Of groups in a text that is parsed.
+inline constexpr int kMaxNesting = 128;
+
+// Far above what fits into a context.
+inline constexpr uint32_t kMaxCount = 1'000'000;
+
 using ExprId = uint32_t;
 using RuleId = uint32_t;
 

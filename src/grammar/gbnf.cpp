@@ -11,17 +11,14 @@
 namespace octavo::grammar {
 namespace {
 
-constexpr int kMaxDepth = 128;
-constexpr uint32_t kMaxCount = 1'000'000;
-
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_';
 }
 
-class Parser {
+class GbnfParser {
  public:
-  Parser(std::string_view text, Builder& builder) : text_(text), builder_(builder) {}
+  GbnfParser(std::string_view text, Builder& builder) : text_(text), builder_(builder) {}
 
   Result<RuleId> parse() {
     for (skip_space(true); pos_ < text_.size(); skip_space(true)) OCTAVO_TRY(parse_rule());
@@ -88,7 +85,7 @@ class Parser {
 
   // Within parentheses a rule goes over lines.
   Result<ExprId> parse_alternatives(int depth) {
-    if (depth > kMaxDepth) return error("groups are nested too deeply");
+    if (depth > kMaxNesting) return error("groups are nested too deeply");
     std::vector<ExprId> alternatives;
     do {
       skip_space(true);
@@ -133,7 +130,7 @@ class Parser {
   }
 
   Result<ExprId> parse_repeats(ExprId part) {
-    for (int i = 0; i < kMaxDepth; ++i) {
+    for (int i = 0; i < kMaxNesting; ++i) {
       if (skip("*")) {
         part = builder_.repeat(part, 0, kUnlimited);
       } else if (skip("+")) {
@@ -262,7 +259,7 @@ class Parser {
 }  // namespace
 
 Result<RuleId> parse_gbnf(std::string_view text, Builder& builder) {
-  return Parser(text, builder).parse();
+  return GbnfParser(text, builder).parse();
 }
 
 }  // namespace octavo::grammar

@@ -62,9 +62,9 @@ std::string child_path(const std::string& path, std::string_view name) {
   return result;
 }
 
-class Compiler {
+class SchemaCompiler {
  public:
-  Compiler(const Json& root, Builder& builder)
+  SchemaCompiler(const Json& root, Builder& builder)
       : builder_(builder), text_(builder), document_(root) {}
 
   Result<RuleId> compile(const Json& root) {
@@ -114,7 +114,7 @@ class Compiler {
   std::vector<Open> open_;
 };
 
-Status Compiler::check_keywords(const JsonObject& schema, const std::string& path) const {
+Status SchemaCompiler::check_keywords(const JsonObject& schema, const std::string& path) const {
   for (const auto& entry : schema) {
     const std::string_view key(entry.key().data(), entry.key().size());
     if (holds(kAnnotations, key) || holds(kKeywords, key)) continue;
@@ -126,8 +126,8 @@ Status Compiler::check_keywords(const JsonObject& schema, const std::string& pat
   return {};
 }
 
-Status Compiler::check_alone(const JsonObject& schema, const std::string& path,
-                             std::string_view keyword, std::string_view also) const {
+Status SchemaCompiler::check_alone(const JsonObject& schema, const std::string& path,
+                                   std::string_view keyword, std::string_view also) const {
   for (const auto& entry : schema) {
     const std::string_view key(entry.key().data(), entry.key().size());
     if (key == keyword || key == also || holds(kAnnotations, key)) continue;
@@ -136,7 +136,7 @@ Status Compiler::check_alone(const JsonObject& schema, const std::string& path,
   return {};
 }
 
-Result<ExprId> Compiler::value(const Json& schema, const std::string& path) {
+Result<ExprId> SchemaCompiler::value(const Json& schema, const std::string& path) {
   if (schema.is_bool() && schema.get_bool()) return text_.any_value();
   if (schema.is_bool()) return schema_error(path, "false allows no value");
   if (!schema.is_object()) return schema_error(path, "a schema must be an object or a boolean");
@@ -173,7 +173,7 @@ Result<ExprId> Compiler::value(const Json& schema, const std::string& path) {
   return builder_.alternatives(std::move(ways));
 }
 
-Result<ExprId> Compiler::reference(const Json& target, const std::string& path) {
+Result<ExprId> SchemaCompiler::reference(const Json& target, const std::string& path) {
   const auto [found, is_new] = refs_.try_emplace(&target);
   if (is_new) {
     found->second = builder_.add_rule(path);
@@ -183,8 +183,8 @@ Result<ExprId> Compiler::reference(const Json& target, const std::string& path) 
 }
 
 // For one value no more than one part of oneOf may match: that must be plain to see.
-Result<ExprId> Compiler::any_of(const JsonObject& schema, const std::string& path,
-                                const char* keyword) {
+Result<ExprId> SchemaCompiler::any_of(const JsonObject& schema, const std::string& path,
+                                      const char* keyword) {
   OCTAVO_TRY(check_alone(schema, path, keyword));
   const Json& parts = schema.at(keyword);
   if (!parts.is_array() || parts.get_array().empty()) {
@@ -204,7 +204,7 @@ Result<ExprId> Compiler::any_of(const JsonObject& schema, const std::string& pat
   return builder_.alternatives(std::move(ways));
 }
 
-Result<ExprId> Compiler::listed(const JsonObject& schema, const std::string& path) {
+Result<ExprId> SchemaCompiler::listed(const JsonObject& schema, const std::string& path) {
   const char* keyword = schema.contains("enum") ? "enum" : "const";
   OCTAVO_TRY(check_alone(schema, path, keyword, "type"));
   const std::vector<std::string> types = OCTAVO_TRY(schema_types(schema, path));
@@ -227,8 +227,8 @@ Result<ExprId> Compiler::listed(const JsonObject& schema, const std::string& pat
   return builder_.literals(std::move(texts));
 }
 
-Result<ExprId> Compiler::typed(const JsonObject& schema, const std::string& path,
-                               const std::string& type) {
+Result<ExprId> SchemaCompiler::typed(const JsonObject& schema, const std::string& path,
+                                     const std::string& type) {
   if (type == "object") return object(schema, path);
   if (type == "array") return array(schema, path);
   if (type == "string") return compile_string(schema, path, builder_, text_);
@@ -241,7 +241,7 @@ Result<ExprId> Compiler::typed(const JsonObject& schema, const std::string& path
 
 // --- arrays and objects -------------------------------------------------------------------------
 
-Result<ExprId> Compiler::array(const JsonObject& schema, const std::string& path) {
+Result<ExprId> SchemaCompiler::array(const JsonObject& schema, const std::string& path) {
   const auto [min, max] = OCTAVO_TRY(read_counts(schema, "minItems", "maxItems", path));
   const Json* prefix = schema.if_contains("prefixItems");
   const Json* items = schema.if_contains("items");
@@ -268,8 +268,8 @@ Result<ExprId> Compiler::array(const JsonObject& schema, const std::string& path
 }
 
 // From the end on: what may follow the i-th item.
-Result<ExprId> Compiler::tuple(const JsonArray& prefix, std::optional<ExprId> item, uint32_t min,
-                               uint32_t max, const std::string& path) {
+Result<ExprId> SchemaCompiler::tuple(const JsonArray& prefix, std::optional<ExprId> item,
+                                     uint32_t min, uint32_t max, const std::string& path) {
   Builder& b = builder_;
   const auto length = static_cast<uint32_t>(prefix.size());
   ExprId rest = b.empty();
@@ -290,8 +290,8 @@ Result<ExprId> Compiler::tuple(const JsonArray& prefix, std::optional<ExprId> it
   return b.sequence({b.literal("["), text_.space(), rest, text_.space(), b.literal("]")});
 }
 
-Result<std::vector<Compiler::Member>> Compiler::members(const JsonObject& schema,
-                                                        const std::string& path) {
+Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members(const JsonObject& schema,
+                                                                    const std::string& path) {
   std::vector<Member> members;
   if (const Json* properties = schema.if_contains("properties")) {
     if (!properties->is_object()) return schema_error(path, "properties must be an object");
@@ -324,8 +324,8 @@ Result<std::vector<Compiler::Member>> Compiler::members(const JsonObject& schema
 
 // Properties come in the order of the schema. some: one or more from the i-th on; rest: what may
 // come after another.
-ExprId Compiler::members_in_order(const std::vector<Member>& members,
-                                  std::optional<ExprId> additional) {
+ExprId SchemaCompiler::members_in_order(const std::vector<Member>& members,
+                                        std::optional<ExprId> additional) {
   Builder& b = builder_;
   std::optional<ExprId> some;
   ExprId rest = b.empty();
@@ -348,7 +348,7 @@ ExprId Compiler::members_in_order(const std::vector<Member>& members,
   return may_be_none ? b.optional(*some) : *some;
 }
 
-Result<ExprId> Compiler::object(const JsonObject& schema, const std::string& path) {
+Result<ExprId> SchemaCompiler::object(const JsonObject& schema, const std::string& path) {
   const std::vector<Member> own = OCTAVO_TRY(members(schema, path));
   const Json* rest = schema.if_contains("additionalProperties");
   if (own.empty() && rest == nullptr && !schema.contains("properties")) return text_.any_object();
@@ -369,7 +369,7 @@ Result<ExprId> Compiler::object(const JsonObject& schema, const std::string& pat
 }  // namespace
 
 Result<RuleId> compile_json_schema(const Json& schema, Builder& builder) {
-  return Compiler(schema, builder).compile(schema);
+  return SchemaCompiler(schema, builder).compile(schema);
 }
 
 }  // namespace octavo::grammar

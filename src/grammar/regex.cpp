@@ -9,9 +9,6 @@
 namespace octavo::grammar {
 namespace {
 
-constexpr int kMaxDepth = 128;
-constexpr uint32_t kMaxCount = 1'000'000;
-
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWordChars = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 const CharSet kSpaces = {{'\t', '\r'}, {' ', ' '}};
@@ -21,9 +18,9 @@ const CharSet kUnicodeSpaces = {{'\t', '\r'},     {' ', ' '},       {0x85, 0x85}
                                 {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
                                 {0x3000, 0x3000}, {0xFEFF, 0xFEFF}, {0x1C, 0x1F}};
 
-class Parser {
+class RegexParser {
  public:
-  Parser(std::string_view text, Builder& builder, const SpellChars& spell)
+  RegexParser(std::string_view text, Builder& builder, const SpellChars& spell)
       : text_(text), builder_(builder), spell_(spell) {}
 
   Result<ExprId> parse() {
@@ -46,7 +43,7 @@ class Parser {
   bool at_end_of_sequence() const { return pos_ >= text_.size() || at("|") || at(")"); }
 
   Result<ExprId> parse_alternatives(int depth) {
-    if (depth > kMaxDepth) return error("groups are nested too deeply");
+    if (depth > kMaxNesting) return error("groups are nested too deeply");
     std::vector<ExprId> alternatives;
     do {
       alternatives.push_back(OCTAVO_TRY(parse_sequence(depth)));
@@ -129,7 +126,7 @@ class Parser {
   }
 
   Result<ExprId> parse_repeats(ExprId part) {
-    for (int i = 0; i < kMaxDepth; ++i) {
+    for (int i = 0; i < kMaxNesting; ++i) {
       if (skip("*")) {
         part = builder_.repeat(part, 0, kUnlimited);
       } else if (skip("+")) {
@@ -283,7 +280,7 @@ class Parser {
 }  // namespace
 
 Result<ExprId> parse_regex(std::string_view text, Builder& builder, const SpellChars& spell) {
-  return Parser(text, builder, spell).parse();
+  return RegexParser(text, builder, spell).parse();
 }
 
 }  // namespace octavo::grammar

@@ -11,7 +11,7 @@
 namespace octavo::grammar {
 namespace {
 
-constexpr int kMaxDepth = 16;
+constexpr int kMaxSchemaDepth = 16;
 constexpr int kMaxMerges = 1000;
 
 constexpr std::string_view kTypes[] = {"object",  "array",   "string", "number",
@@ -134,7 +134,7 @@ Result<JsonObject> SchemaDocument::merge_all_of(const JsonObject& schema, const 
 
 Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const std::string& path,
                                   int depth) {
-  if (depth > kMaxDepth || ++num_merges_ > kMaxMerges) {
+  if (depth > kMaxSchemaDepth || ++num_merges_ > kMaxMerges) {
     return schema_error(path, "allOf is nested too deeply");
   }
   for (const auto& entry : part) {
@@ -181,7 +181,7 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
 
 const Json& SchemaDocument::resolve(const Json& schema) const {
   const Json* at = &schema;
-  for (int i = 0; i < kMaxDepth; ++i) {
+  for (int i = 0; i < kMaxSchemaDepth; ++i) {
     const Json* reference = json_find(*at, "$ref");
     if (reference == nullptr) break;
     const auto target = find(*reference, "");
@@ -194,7 +194,7 @@ const Json& SchemaDocument::resolve(const Json& schema) const {
 bool SchemaDocument::disjoint(const Json& first, const Json& second, int depth) const {
   const Json& resolved_a = resolve(first);
   const Json& resolved_b = resolve(second);
-  if (depth > kMaxDepth || !resolved_a.is_object() || !resolved_b.is_object()) return false;
+  if (depth > kMaxSchemaDepth || !resolved_a.is_object() || !resolved_b.is_object()) return false;
   const JsonObject& a = resolved_a.get_object();
   const JsonObject& b = resolved_b.get_object();
   const auto shared = [&](std::string_view type) {

@@ -12,9 +12,6 @@
 namespace octavo::grammar {
 namespace {
 
-// Far above what fits into a context: a higher maximum asks for nothing else.
-constexpr int64_t kMaxCount = 1'000'000;
-
 // Beyond it a bound does not bind: integers have at most 18 digits.
 constexpr double kMaxBound = 1e18;
 
