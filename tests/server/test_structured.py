@@ -6,6 +6,7 @@ import re
 import unittest
 
 from api_case import MESSAGES, PROMPT, ApiCase
+from harness import Server
 
 SCHEMA = {"type": "object",
           "properties": {"name": {"type": "string", "maxLength": 12},
@@ -85,6 +86,19 @@ class StructuredTest(ApiCase):
         self.assertEqual((choice["text"], choice["finish_reason"]), ("ab", "stop"))
         choice = self.complete(max_tokens=30, ignore_eos=True, guided_choice=["ab"])["choices"][0]
         self.assertEqual((choice["text"], choice["finish_reason"]), ("ab", "length"))
+
+    def test_drafts_change_nothing(self):
+        config = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}
+        fields = {**WALK, "seed": 3, "guided_regex": "(true, ){8}true"}
+        server = Server("--speculative-config", json.dumps(config))
+        try:
+            status, body = server.post("/v1/completions", {"prompt": "true, true,", **fields})
+        finally:
+            server.stop()
+        self.assertEqual(status, 200, body)
+        self.assertEqual(body["choices"][0]["text"], "true, " * 8 + "true")
+        self.assertEqual(self.complete(prompt="true, true,", **fields)["choices"][0]["text"],
+                         body["choices"][0]["text"])
 
     def test_one_form_only(self):
         for fields, part in [
