@@ -4,20 +4,22 @@
 // (mma.sync, the matrix as operand A, tokens as B), each its columns of every step; some add up at
 // the end of a tile and store. What a block needs of the input lies in shared memory all the time;
 // where that is too much for one, the blocks of a cluster share the columns (tile/stream_plan.h)
-// and hand each other sums. E4M3 values are half precision in the products, exactly.
+// and hand each other sums. E4M3 values are half precision in the products, and differences of
+// 4-bit codes and zero points bfloat16, exactly (few_tokens_int4.cuh).
 #pragma once
 
 #include "backends/cuda/ptx/fp8.cuh"
 #include "backends/cuda/ptx/mma.cuh"
 #include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/sm90/few_tokens_input.cuh"
+#include "backends/cuda/sm90/few_tokens_int4.cuh"
 
 namespace octavo::backends::cuda::few_tokens {
 
 template <typename Shared>
 __device__ void init_barriers(Shared& shared, int ring) {
   for (int i = 0; i < ring; ++i) {
-    mbarrier_init(shared_address(&shared.full[i]), kCopyWarps);
+    mbarrier_init(shared_address(&shared.full[i]), Shared::kCopyArrivals);
     mbarrier_init(shared_address(&shared.empty[i]), kStreamWarps);
   }
   mbarrier_init(shared_address(&shared.input), 1);
@@ -166,11 +168,19 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
     float sums[2][kBlocks][4] = {};
     for (int step = 0; step < slice.steps; ++step) {
-      const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
-      multiply_step<Shared::kE4M3>(
-          sums, ring_memory + place.slot * kStreamStepBytes + warp * kWarpBytes, input + begin,
-          token_bytes, static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
+      const char* weights = ring_memory + place.slot * Shared::kStepBytes;
+      if constexpr (Shared::kGroup > 0) {
+        if ((slice.first_step + step) * Shared::kStepColumns + warp * kInt4Columns <
+            call.in_features) {
+          multiply_int4<Shared::kGroup>(sums[0], weights, warp,
+                                        input + step * Shared::kInputStepBytes, token_bytes);
+        }
+      } else {
+        const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
+        multiply_step<Shared::kE4M3>(sums, weights + warp * kWarpBytes, input + begin, token_bytes,
+                                     static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
+      }
       bulk_copy_fence();  // or the next copy may overtake loads of this one
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared_address(&shared.empty[place.slot]));
@@ -268,21 +278,24 @@ __device__ void finish(Shared& shared, const ProductCall& call, const StreamPlan
   }
 }
 
-template <int kBlocks, bool kE4M3>
+template <int kBlocks, Stored kStored>
 __global__ void __launch_bounds__(kThreads, 1)
     few_tokens_streamed_kernel(const __grid_constant__ ProductCall call,
                                const __grid_constant__ StreamPlan plan) {
   extern __shared__ __align__(128) char memory[];  // the ring, then the input
-  __shared__ Shared<kBlocks, kE4M3> shared;
+  using Parts = Shared<kBlocks, kStored>;
+  __shared__ Parts shared;
   pdl_launch_next();
   if (threadIdx.x == 0) init_barriers(shared, plan.ring);
   __syncthreads();
   if (plan.cluster > 1) cluster_arrive();
   const Slice slice(plan);
   if (threadIdx.x < kMultipliers) {
-    multiply(shared, memory, memory + plan.ring * kStreamStepBytes, call, plan, slice);
+    multiply(shared, memory, memory + plan.ring * Parts::kStepBytes, call, plan, slice);
   } else if (threadIdx.x < kMultipliers + kFinishers) {
     return finish(shared, call, plan, slice);
+  } else if constexpr (Parts::kGroup > 0) {
+    copy_int4(shared, shared_address(memory), call, plan, slice);
   } else {
     copy(shared, shared_address(memory), call, plan, slice);
   }

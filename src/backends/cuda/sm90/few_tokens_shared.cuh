@@ -27,6 +27,23 @@ static_assert(kWarpBytes == 128);
 
 using Tile = ProductTile<kStreamRows>;
 
+// How the values of matrices are stored.
+enum class Stored { kBF16, kE4M3, kInt4By32, kInt4By64, kInt4By128 };
+
+// Of 4-bit codes the columns of a group, else 0.
+constexpr int group_of(Stored stored) {
+  return stored == Stored::kInt4By32    ? 32
+         : stored == Stored::kInt4By64  ? 64
+         : stored == Stored::kInt4By128 ? 128
+                                        : 0;
+}
+
+constexpr StreamForm form_of(Stored stored) {
+  return stored == Stored::kBF16   ? kStreamBF16
+         : stored == Stored::kE4M3 ? kStreamE4M3
+                                   : stream_int4(group_of(stored));
+}
+
 // What is kept of the input's tokens where they have scales.
 template <int kTokens, bool kE4M3>
 struct SharedScales {};
@@ -37,10 +54,15 @@ struct SharedScales<kTokens, true> {
   uint32_t largest;  // magnitude of the single token, as bits
 };
 
-template <int kTokenBlocks, bool kOfE4M3>
-struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kOfE4M3> {
+template <int kTokenBlocks, Stored kMatrices>
+struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kMatrices == Stored::kE4M3> {
   static constexpr int kBlocks = kTokenBlocks;
-  static constexpr bool kE4M3 = kOfE4M3;  // the matrices; else bfloat16
+  static constexpr bool kE4M3 = kMatrices == Stored::kE4M3;
+  static constexpr int kGroup = group_of(kMatrices);  // of 4-bit codes; else 0
+  static constexpr int kStepColumns = form_of(kMatrices).columns;
+  static constexpr int kStepBytes = form_of(kMatrices).step_bytes;
+  static constexpr int kInputStepBytes = form_of(kMatrices).input_bytes;
+  static constexpr int kCopyArrivals = kGroup > 0 ? 2 : kCopyWarps;  // of a step
   static constexpr int kTokens = kBlocks * kStreamTokens;
 
   uint64_t full[kStreamMaxRing], empty[kStreamMaxRing];
@@ -63,7 +85,8 @@ struct Slice {
         steps((rank + 1) * plan.steps / plan.cluster - first_step),
         cluster_id(static_cast<int>(blockIdx.x) / plan.cluster),
         num_clusters(static_cast<int>(gridDim.x) / plan.cluster) {}
-  __device__ int first_byte() const { return first_step * kStreamRowBytes; }  // of a row
+  // Of a row where each of its values is as long as one of the input.
+  __device__ int first_byte() const { return first_step * kStreamRowBytes; }
 };
 
 // A place in the ring, and the parity of its turn.
