@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <vector>
 
 #include "base/rng.h"
@@ -51,9 +53,9 @@ std::vector<float> read_back(const Int4Tiles& tiles, const std::vector<std::byte
           const int64_t row = half * 8 + lane / 4;
           const int64_t col = piece * 128 + 32 * i + lane % 4 * 8;
           for (int j = 0; j < 8; ++j) {
-            const uint32_t code = codes >> (j / 2 * 4 + j % 2 * 16) & 15;
+            const uint32_t code = std::rotr(codes, 3 + j / 2 * 4 + j % 2 * 16) & 15;
             values[static_cast<size_t>(row * padded_cols + col + j)] =
-                (128 + static_cast<float>(code) - zero) * scale;
+                (16 + static_cast<float>(code) - zero) * scale;
           }
         }
       }

@@ -26,15 +26,16 @@ __global__ void __launch_bounds__(32 * kWarps)
   for (int i = 0; i < 4; ++i) {
     const int col = piece * kInt4Columns + 32 * i + lane % 4 * 8;
     if (col >= cols) return;
-    const float scale = values.scale(i / (kGroup / 32));
+    const few_tokens::Int4Word word(values.words[i / (kGroup / 32)]);
     uint32_t pairs[4];
-    values.differences(i, pairs);
+    values.codes_of(i, pairs);
     uint4 result;
     auto* to = reinterpret_cast<__nv_bfloat162*>(&result);
 #pragma unroll
     for (int p = 0; p < 4; ++p) {
       const float2 two = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pairs[p]));
-      to[p] = __floats2bfloat162_rn(two.x * scale, two.y * scale);
+      to[p] =
+          __floats2bfloat162_rn((two.x - word.zero) * word.scale, (two.y - word.zero) * word.scale);
     }
     *reinterpret_cast<uint4*>(out + static_cast<int64_t>(row) * cols + col) = result;
   }

@@ -60,12 +60,12 @@ __device__ void copy_input(Shared& shared, char* input, int pitch, const Product
 template <typename Shared>
 __device__ void round_input(Shared& shared, char* input, int pitch, const ProductCall& call,
                             const Slice& slice) {
-  constexpr int kPieces = kSelfRoundedFeatures / (8 * kMultipliers);
+  constexpr int kPieces = kSelfRoundedFeatures / (8 * Shared::kMultipliers);
   const int thread = static_cast<int>(threadIdx.x);
   uint4 pieces[kPieces];  // eight values each
 #pragma unroll
   for (int i = 0; i < kPieces; ++i) {
-    const int column = 8 * (thread + i * kMultipliers);
+    const int column = 8 * (thread + i * Shared::kMultipliers);
     pieces[i] = {};
     if (column < call.in_features) pieces[i] = *reinterpret_cast<const uint4*>(call.x + column);
   }
@@ -81,13 +81,13 @@ __device__ void round_input(Shared& shared, char* input, int pitch, const Produc
   const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(both));
   if (thread % 32 == 0) atomicMax(&shared.largest, bits);
   if (thread < 32) clear_padding(input, pitch, 1, InputSlice(shared, call, slice));
-  named_barrier_sync(1, kMultipliers);
+  named_barrier_sync(1, Shared::kMultipliers);
   const RowScale scale(input_scale(call.form, __uint_as_float(shared.largest)));
   if (thread == 0) shared.token_scale[0] = scale.scale;
   const int end = InputSlice(shared, call, slice).bytes;
 #pragma unroll
   for (int i = 0; i < kPieces; ++i) {
-    const int at = 8 * (thread + i * kMultipliers) - slice.first_byte();
+    const int at = 8 * (thread + i * Shared::kMultipliers) - slice.first_byte();
     if (at < 0 || at >= end) continue;
     const auto codes = [&](uint32_t pair) {
       return scale.round(__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000));
@@ -104,11 +104,11 @@ __device__ void load_input(Shared& shared, char* input, int pitch, const Product
   if constexpr (Shared::kE4M3) {
     if (call.rounded.codes == nullptr) {
       round_input(shared, input, pitch, call, slice);
-      return named_barrier_sync(1, kMultipliers);
+      return named_barrier_sync(1, Shared::kMultipliers);
     }
   }
   if (threadIdx.x < 32) copy_input(shared, input, pitch, call, slice);
-  named_barrier_sync(1, kMultipliers);  // what was cleared
+  named_barrier_sync(1, Shared::kMultipliers);  // what was cleared
   mbarrier_wait(shared_address(&shared.input), 0);
 }
 

@@ -4,8 +4,8 @@
 // (mma.sync, the matrix as operand A, tokens as B), each its columns of every step; some add up at
 // the end of a tile and store. What a block needs of the input lies in shared memory all the time;
 // where that is too much for one, the blocks of a cluster share the columns (tile/stream_plan.h)
-// and hand each other sums. E4M3 values are half precision in the products, and differences of
-// 4-bit codes and zero points bfloat16, exactly (few_tokens_int4.cuh).
+// and hand each other sums. E4M3 values are half precision in the products, and 4-bit codes
+// bfloat16 (few_tokens_int4.cuh), exactly.
 #pragma once
 
 #include "backends/cuda/ptx/fp8.cuh"
@@ -19,12 +19,12 @@ namespace octavo::backends::cuda::few_tokens {
 template <typename Shared>
 __device__ void init_barriers(Shared& shared, int ring) {
   for (int i = 0; i < ring; ++i) {
-    mbarrier_init(shared_address(&shared.full[i]), Shared::kCopyArrivals);
+    mbarrier_init(shared_address(&shared.full[i]), Shared::kCopiers);
     mbarrier_init(shared_address(&shared.empty[i]), kStreamWarps);
   }
   mbarrier_init(shared_address(&shared.input), 1);
   for (int i = 0; i < 2; ++i) {
-    mbarrier_init(shared_address(&shared.parts_full[i]), kStreamWarps);
+    mbarrier_init(shared_address(&shared.parts_full[i]), Shared::kMultiplyWarps);
     mbarrier_init(shared_address(&shared.parts_empty[i]), kFinishWarps);
     mbarrier_init(shared_address(&shared.gathered[i]), 1);
   }
@@ -38,7 +38,7 @@ template <typename Shared>
 __device__ void copy(Shared& shared, uint32_t ring_memory, const ProductCall& call,
                      const StreamPlan& plan, const Slice& slice) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = (static_cast<int>(threadIdx.x) - kMultipliers - kFinishers) / 32;
+  const int warp = (static_cast<int>(threadIdx.x) - Shared::kMultipliers - kFinishers) / 32;
   const int i = warp * kCopyRows + lane % kCopyRows;
   RingPlace place;
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
@@ -155,7 +155,8 @@ template <typename Shared>
 __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
                          const ProductCall& call, const StreamPlan& plan, const Slice& slice) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int team = static_cast<int>(threadIdx.x) / (32 * kStreamWarps);
+  const int warp = static_cast<int>(threadIdx.x) / 32 % kStreamWarps;  // of the team
   pdl_wait();
   load_input(shared, input, plan.input_pitch, call, slice);
   constexpr int kBlocks = Shared::kBlocks;
@@ -164,17 +165,25 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   for (int b = 0; b < kBlocks; ++b) {
     token_bytes[b] = min(b * kStreamTokens + lane / 4, call.num_tokens - 1) * plan.input_pitch;
   }
-  RingPlace place, tile_place;
+  const float* input_sums = nullptr;
+  if constexpr (Shared::kGroup > 0) {
+    auto* at = reinterpret_cast<float*>(input + call.num_tokens * plan.input_pitch);
+    sum_input<Shared::kGroup>(at, input, token_bytes, slice.steps);
+    named_barrier_sync(1, Shared::kMultipliers);
+    input_sums = at;
+  }
+  RingPlace place = {.slot = team}, tile_place;
+  int first = team;  // of the tile's steps, the team's
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
-    float sums[2][kBlocks][4] = {};
-    for (int step = 0; step < slice.steps; ++step) {
+    float sums[Shared::kGroup > 0 ? 1 : 2][kBlocks][4] = {};
+    for (int step = first; step < slice.steps; step += Shared::kTeams) {
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
       const char* weights = ring_memory + place.slot * Shared::kStepBytes;
       if constexpr (Shared::kGroup > 0) {
         if ((slice.first_step + step) * Shared::kStepColumns + warp * kInt4Columns <
             call.in_features) {
-          multiply_int4<Shared::kGroup>(sums[0], weights, warp,
-                                        input + step * Shared::kInputStepBytes, token_bytes);
+          multiply_int4<Shared::kGroup>(sums[0], weights, warp, step, input, token_bytes,
+                                        input_sums);
         }
       } else {
         const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
@@ -184,19 +193,21 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
       bulk_copy_fence();  // or the next copy may overtake loads of this one
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared_address(&shared.empty[place.slot]));
-      place.advance(plan.ring);
+      place.advance(plan.ring, Shared::kTeams);
     }
     const int slot = tile_place.slot;
     mbarrier_wait(shared_address(&shared.parts_empty[slot]), tile_place.parity ^ 1);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) sums[0][b][i] += sums[1][b][i];
-      store_parts(shared.parts[slot][warp] + b * kStreamTokens * kPartsPitch, sums[0][b]);
+      for (int i = 0; Shared::kGroup == 0 && i < 4; ++i) sums[0][b][i] += sums[1][b][i];
+      store_parts(shared.parts[slot][first * kStreamWarps + warp] + b * kStreamTokens * kPartsPitch,
+                  sums[0][b]);
     }
     __syncwarp();
     if (lane == 0) mbarrier_arrive(shared_address(&shared.parts_full[slot]));
     tile_place.advance(2);
+    first = Shared::kTeams > 1 ? (first + slice.steps) % 2 : 0;
   }
 }
 
@@ -205,7 +216,8 @@ template <typename Shared>
 __device__ float add_parts(const Shared& shared, int slot, int token, int i) {
   float sum = 0.0f;
 #pragma unroll
-  for (int w = 0; w < kStreamWarps; ++w) sum += shared.parts[slot][w][token * kPartsPitch + i];
+  for (int w = 0; w < Shared::kMultiplyWarps; ++w)
+    sum += shared.parts[slot][w][token * kPartsPitch + i];
   return sum;
 }
 
@@ -243,7 +255,7 @@ __device__ void send_sums(Shared& shared, int cluster, int rank, int slot, int t
 template <typename Shared>
 __device__ void finish(Shared& shared, const ProductCall& call, const StreamPlan& plan,
                        const Slice& slice) {
-  const int thread = static_cast<int>(threadIdx.x) - kMultipliers;
+  const int thread = static_cast<int>(threadIdx.x) - Shared::kMultipliers;
   const int tokens_each = Shared::kTokens / plan.cluster;
   pdl_wait();
   if (plan.cluster > 1) cluster_wait();
@@ -279,7 +291,7 @@ __device__ void finish(Shared& shared, const ProductCall& call, const StreamPlan
 }
 
 template <int kBlocks, Stored kStored>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(Shared<kBlocks, kStored>::kThreads, 1)
     few_tokens_streamed_kernel(const __grid_constant__ ProductCall call,
                                const __grid_constant__ StreamPlan plan) {
   extern __shared__ __align__(128) char memory[];  // the ring, then the input
@@ -290,9 +302,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (plan.cluster > 1) cluster_arrive();
   const Slice slice(plan);
-  if (threadIdx.x < kMultipliers) {
+  if (threadIdx.x < Parts::kMultipliers) {
     multiply(shared, memory, memory + plan.ring * Parts::kStepBytes, call, plan, slice);
-  } else if (threadIdx.x < kMultipliers + kFinishers) {
+  } else if (threadIdx.x < Parts::kMultipliers + kFinishers) {
     return finish(shared, call, plan, slice);
   } else if constexpr (Parts::kGroup > 0) {
     copy_int4(shared, shared_address(memory), call, plan, slice);

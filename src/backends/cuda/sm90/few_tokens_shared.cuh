@@ -14,12 +14,10 @@ namespace octavo::backends::cuda::few_tokens {
 // Warps of a block: those that multiply, those that finish tiles, those that copy. One that copies
 // cannot ask for 16 pieces as fast as they arrive: gate and up of 8 tokens took 74 us on an H200,
 // with four warps 57, with others to finish tiles 55 (of 16 tokens 60 and 58).
-constexpr int kMultipliers = 32 * kStreamWarps;
 constexpr int kFinishWarps = 4;
 constexpr int kFinishers = 32 * kFinishWarps;
 constexpr int kCopyWarps = 4;
 constexpr int kCopyRows = kStreamRows / kCopyWarps;
-constexpr int kThreads = kMultipliers + kFinishers + 32 * kCopyWarps;
 
 constexpr int kWarpBytes = kStreamRowBytes / kStreamWarps;  // of a row, for each warp
 constexpr int kPartsPitch = kStreamRows + 4;  // so that lanes of a warp store to all banks
@@ -62,7 +60,12 @@ struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kMatrices == Stored::
   static constexpr int kStepColumns = form_of(kMatrices).columns;
   static constexpr int kStepBytes = form_of(kMatrices).step_bytes;
   static constexpr int kInputStepBytes = form_of(kMatrices).input_bytes;
-  static constexpr int kCopyArrivals = kGroup > 0 ? 2 : kCopyWarps;  // of a step
+  // Of 4-bit codes two teams of warps take steps in turn, and a warp copies each half tile.
+  static constexpr int kTeams = kGroup > 0 ? 2 : 1;
+  static constexpr int kMultiplyWarps = kTeams * kStreamWarps;
+  static constexpr int kMultipliers = 32 * kMultiplyWarps;
+  static constexpr int kCopiers = kGroup > 0 ? 2 : kCopyWarps;
+  static constexpr int kThreads = kMultipliers + kFinishers + 32 * kCopiers;
   static constexpr int kTokens = kBlocks * kStreamTokens;
 
   uint64_t full[kStreamMaxRing], empty[kStreamMaxRing];
@@ -70,7 +73,7 @@ struct Shared : SharedScales<kTokenBlocks * kStreamTokens, kMatrices == Stored::
   // Of tiles, by turns: sums of each warp, by token and row; and of each block of the cluster, for
   // the tokens that this one finishes.
   uint64_t parts_full[2], parts_empty[2], gathered[2];
-  float parts[2][kStreamWarps][kTokens * kPartsPitch];
+  float parts[2][kMultiplyWarps][kTokens * kPartsPitch];
   float sums[2][kTokens * kStreamRows];
 };
 
@@ -94,9 +97,10 @@ struct RingPlace {
   int slot = 0;
   uint32_t parity = 0;
 
-  __device__ void advance(int ring) {
-    if (++slot < ring) return;
-    slot = 0;
+  __device__ void advance(int ring, int by = 1) {
+    slot += by;
+    if (slot < ring) return;
+    slot -= ring;
     parity ^= 1;
   }
 };

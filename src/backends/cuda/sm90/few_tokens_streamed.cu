@@ -19,9 +19,10 @@ template <int kBlocks, Stored kStored>
 constexpr int kSharedBytes =
     227 * 1024 - 128 - static_cast<int>(sizeof(few_tokens::Shared<kBlocks, kStored>));
 
+template <int kBlocks, Stored kStored>
 LaunchShape launch_shape(unsigned clusters, unsigned cluster, size_t shared_bytes) {
   return {.grid = dim3(clusters * cluster),
-          .block = dim3(few_tokens::kThreads),
+          .block = dim3(few_tokens::Shared<kBlocks, kStored>::kThreads),
           .shared_bytes = shared_bytes,
           .overlap_previous = true,
           .cluster = cluster};
@@ -46,7 +47,8 @@ std::array<int, 4> count_clusters() {
   for (unsigned i = 1; i < clusters.size(); ++i) {
     const unsigned size = 1u << i;
     clusters[i] = std::max(
-        1, most_active_clusters(kernel, launch_shape(1, size, kSharedBytes<kBlocks, kStored>)));
+        1, most_active_clusters(
+               kernel, launch_shape<kBlocks, kStored>(1, size, kSharedBytes<kBlocks, kStored>)));
   }
   return clusters;
 }
@@ -64,11 +66,14 @@ void run(const ProductCall& call, cudaStream_t stream) {
   static const std::array<int, 4> most = count_clusters<kBlocks, kStored>();
   const int index = std::bit_width(static_cast<unsigned>(plan.cluster)) - 1;
   const int clusters = std::min(call.num_tiles, most[static_cast<size_t>(index)]);
-  const int bytes =
-      plan.ring * few_tokens::form_of(kStored).step_bytes + call.num_tokens * plan.input_pitch;
+  constexpr StreamForm kForm = few_tokens::form_of(kStored);
+  const int slice = (plan.steps - 1) / plan.cluster + 1;
+  const int bytes = plan.ring * kForm.step_bytes + call.num_tokens * plan.input_pitch +
+                    kBlocks * kStreamTokens * slice * kForm.sum_bytes;
   launch("few_tokens_streamed", few_tokens::few_tokens_streamed_kernel<kBlocks, kStored>,
-         launch_shape(static_cast<unsigned>(clusters), static_cast<unsigned>(plan.cluster),
-                      static_cast<size_t>(bytes)),
+         launch_shape<kBlocks, kStored>(static_cast<unsigned>(clusters),
+                                        static_cast<unsigned>(plan.cluster),
+                                        static_cast<size_t>(bytes)),
          stream, call, plan);
 }
 

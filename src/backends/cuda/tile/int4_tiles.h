@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -18,9 +19,10 @@ inline constexpr int kInt4Rows = 8;                              // of a half ti
 inline constexpr int kInt4Columns = 128;                         // of a piece
 inline constexpr int kInt4Codes = kInt4Rows * kInt4Columns / 2;  // bytes of a piece
 
-// The upper half of a group's word, in bfloat16: 128 + zero point. The lower half is the scale in
-// float16.
-inline constexpr uint32_t kInt4Zero = 0x4300;
+// The upper half of a group's word is 16 + zero point in bfloat16, the lower the scale in float16.
+constexpr uint32_t int4_word(uint16_t scale, int zero) {
+  return scale | static_cast<uint32_t>(0x4180 + 8 * zero) << 16;
+}
 
 struct Int4Tiles {
   int64_t rows = 0;
@@ -44,9 +46,10 @@ struct Int4Tiles {
     const int64_t lane = row % kInt4Rows * 4 + col % 32 / 8;
     return piece(row, col) + 16 * lane + col % kInt4Columns / 32 * 4;
   }
-  // Where in it: columns 2 i and 2 i + 1 are 16 bits apart, so that one mask finds both.
-  static constexpr int code_shift(int64_t col) {
-    return static_cast<int>(col % 8 / 2 * 4 + col % 2 * 16);
+  // How far it is rotated to the left: columns 2 i and 2 i + 1 are 16 bits apart, so that one mask
+  // finds both, the first two where bfloat16 has the upper bits of its fraction.
+  static constexpr int code_place(int64_t col) {
+    return static_cast<int>(3 + col % 8 / 2 * 4 + col % 2 * 16);
   }
   constexpr int64_t group_word(int64_t row, int64_t col) const {
     return piece(row, col) + kInt4Codes +
@@ -105,13 +108,13 @@ inline bool pack_int4_group(const Int4Tiles& tiles, int64_t row, int64_t col,
     most = std::max(most, *std::max_element(values[i], values[i] + 32));
   }
   if (most - least > 15) return false;
-  const uint32_t word = scale | (kInt4Zero + static_cast<uint32_t>(-least)) << 16;
+  const uint32_t word = int4_word(scale, -least);
   std::memcpy(out + tiles.group_word(row, col), &word, sizeof(word));
   for (int begin = 0; begin < tiles.group; begin += 8) {
     uint32_t codes = 0;
     for (int j = 0; j < 8; ++j) {
       const int code = values[begin / 32][begin % 32 + j] - least;
-      codes |= static_cast<uint32_t>(code) << Int4Tiles::code_shift(j);
+      codes |= std::rotl(static_cast<uint32_t>(code), Int4Tiles::code_place(j));
     }
     std::memcpy(out + tiles.code_word(row, col + begin), &codes, sizeof(codes));
   }

@@ -30,16 +30,18 @@ struct StreamForm {
   int columns = 0;
   int step_bytes = kStreamStepBytes;  // of the tile's rows
   int input_bytes = kStreamRowBytes;  // of the token
+  int sum_bytes = 0;                  // of sums of these
 };
 
 inline constexpr StreamForm kStreamBF16 = {.columns = kStreamRowBytes / 2};
 inline constexpr StreamForm kStreamE4M3 = {.columns = kStreamRowBytes};
 
-// Of 4-bit codes (int4_tiles.h): a piece for each warp of each half tile; the input is bfloat16.
+// Of 4-bit codes (int4_tiles.h): a piece for each warp of each half tile; the input is bfloat16,
+// and of its values in a group there is the sum.
 constexpr StreamForm stream_int4(int group) {
   const int columns = kStreamWarps * kInt4Columns;
   const Int4Tiles tiles = {.rows = kStreamRows, .cols = columns, .group = group};
-  return {columns, static_cast<int>(tiles.bytes()), 2 * columns};
+  return {columns, static_cast<int>(tiles.bytes()), 2 * columns, 4 * columns / group};
 }
 
 struct StreamPlan {
@@ -58,7 +60,7 @@ constexpr StreamPlan plan_stream(int num_tiles, int in_features, const StreamFor
   for (int cluster = 1; cluster <= std::min(kStreamMaxCluster, best.steps); cluster *= 2) {
     const int64_t slice = (best.steps - 1) / cluster + 1;
     const int64_t pitch = slice * form.input_bytes + 64;  // two tokens begin at different banks
-    const int64_t input_bytes = token_blocks * kStreamTokens * pitch;
+    const int64_t input_bytes = token_blocks * kStreamTokens * (pitch + slice * form.sum_bytes);
     const int64_t ring = (shared_bytes - input_bytes) / form.step_bytes;
     if (ring < kStreamMinRing) continue;
     // Steps of the busiest block. A cluster's sums cost about as much as half a step.
