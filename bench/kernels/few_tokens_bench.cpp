@@ -182,6 +182,7 @@ void run(int argc, char** argv) {
   const auto matmul = Matmul::create(**device, "");
   check(matmul.status());
   for (const Projection& projection : kProjections) {
+    if (std::getenv("ONLY") && std::string_view(std::getenv("ONLY")) != projection.name) continue;
     const Weights weights(projection, dtype, group);
     const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
       launch_read(data, weights.bytes() / 16384 * 16384, stream, true);

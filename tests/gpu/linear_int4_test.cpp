@@ -133,17 +133,31 @@ TEST_F(LinearInt4, LinearAgreesWithRef) {
   }
 }
 
-// More than is bfloat16 at a time.
+// More than is bfloat16 at a time: rows of the first part, of both around its end, of the last.
 TEST_F(LinearInt4, InParts) {
-  const int64_t tokens = 66, out = 1176, in = 14336;
+  const int64_t tokens = 66, out = 4744, in = 14336, rows = 40;
   static_assert(2 * out * in > kDecodedBytes);
   const Matrix w = random_matrix(out, in, 128);
   const PaddedMat x = random(tokens, in, DType::kBF16);
-  PaddedMat expected(tokens, out, 8);
-  reference_.linear(host_, {expected, x, &w.rounded});
-  const DeviceMat device_x(x, DType::kBF16), actual(expected, DType::kF32);
+  const DeviceMat device_x(x, DType::kBF16);
+  const DeviceMat actual(PaddedMat(tokens, out, 8), DType::kF32);
   run([&] { ops().linear(ctx(), {actual, device_x, &w.device}); });
-  expect_near(actual, expected, testing::kGpuProduct);
+  const PaddedMat got = actual.download();
+  EXPECT_TRUE(got.padding_is_untouched());
+  for (const int64_t first : {int64_t{0}, out / 2, out - rows}) {
+    ops::Weight some = w.rounded;
+    some.data = w.rounded.row(first);
+    some.rows = rows;
+    PaddedMat expected(tokens, rows);
+    reference_.linear(host_, {expected, x, &some});
+    for (int64_t token = 0; token < tokens; ++token) {
+      for (int64_t i = 0; i < rows; ++i) {
+        // The sum of the magnitudes is about 100 times as large.
+        ASSERT_NEAR(got.at(token, first + i), expected.at(token, i), 1e-4)
+            << token << ", " << first + i;
+      }
+    }
+  }
 }
 
 TEST_F(LinearInt4, AddsToTheResidual) {

@@ -19,16 +19,21 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = static_cast<int>(blockIdx.x) * kInt4Rows + lane / 4;
   if (piece >= pieces) return;
-  const few_tokens::Int4Row<kGroup> values(half_tiles + blockIdx.x * half_tile_bytes +
-                                           piece * few_tokens::kInt4PieceBytes<kGroup>);
+  const char* from =
+      half_tiles + blockIdx.x * half_tile_bytes + piece * few_tokens::kInt4PieceBytes<kGroup>;
+  const uint4 four = *reinterpret_cast<const uint4*>(from + 16 * lane);
+  const uint32_t codes[4] = {four.x, four.y, four.z, four.w};
+  const auto* words =
+      reinterpret_cast<const uint32_t*>(from + kInt4Codes) + lane / 4 * (kInt4Columns / kGroup);
+  const uint32_t sixteens = few_tokens::int4_sixteens();
   if (row >= rows) return;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int col = piece * kInt4Columns + 32 * i + lane % 4 * 8;
     if (col >= cols) return;
-    const few_tokens::Int4Word word(values.words[i / (kGroup / 32)]);
+    const few_tokens::Int4Word word(words[i / (kGroup / 32)]);
     uint32_t pairs[4];
-    values.codes_of(i, pairs);
+    few_tokens::int4_pairs(pairs, codes[i], sixteens);
     uint4 result;
     auto* to = reinterpret_cast<__nv_bfloat162*>(&result);
 #pragma unroll

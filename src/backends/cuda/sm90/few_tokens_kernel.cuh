@@ -165,25 +165,26 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   for (int b = 0; b < kBlocks; ++b) {
     token_bytes[b] = min(b * kStreamTokens + lane / 4, call.num_tokens - 1) * plan.input_pitch;
   }
-  const float* input_sums = nullptr;
-  if constexpr (Shared::kGroup > 0) {
-    auto* at = reinterpret_cast<float*>(input + call.num_tokens * plan.input_pitch);
-    sum_input<Shared::kGroup>(at, input, token_bytes, slice.steps);
+  char* const input_sums = input + call.num_tokens * plan.input_pitch;  // of 4-bit codes
+  constexpr bool kInt4 = Shared::kGroup > 0;
+  const Int4Lane<kInt4 ? Shared::kGroup : kInt4Columns, kBlocks> int4_lane(warp, token_bytes);
+  if constexpr (kInt4) {
+    sum_input(input_sums, input, int4_lane, team, slice.steps, Shared::kTeams);
     named_barrier_sync(1, Shared::kMultipliers);
-    input_sums = at;
   }
   RingPlace place = {.slot = team}, tile_place;
   int first = team;  // of the tile's steps, the team's
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
-    float sums[Shared::kGroup > 0 ? 1 : 2][kBlocks][4] = {};
+    constexpr int kSums = kInt4 ? 1 : 2;
+    float sums[kSums][kBlocks][4] = {};
     for (int step = first; step < slice.steps; step += Shared::kTeams) {
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
       const char* weights = ring_memory + place.slot * Shared::kStepBytes;
-      if constexpr (Shared::kGroup > 0) {
+      if constexpr (kInt4) {
         if ((slice.first_step + step) * Shared::kStepColumns + warp * kInt4Columns <
             call.in_features) {
-          multiply_int4<Shared::kGroup>(sums[0], weights, warp, step, input, token_bytes,
-                                        input_sums);
+          multiply_int4(sums[0], weights, input + step * Shared::kInputStepBytes,
+                        input_sums + step * kStreamWarps * int4_lane.kSumBytes, int4_lane);
         }
       } else {
         const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
@@ -200,7 +201,7 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
-      for (int i = 0; Shared::kGroup == 0 && i < 4; ++i) sums[0][b][i] += sums[1][b][i];
+      for (int i = 0; kSums > 1 && i < 4; ++i) sums[0][b][i] += sums[kSums - 1][b][i];
       store_parts(shared.parts[slot][first * kStreamWarps + warp] + b * kStreamTokens * kPartsPitch,
                   sums[0][b]);
     }
@@ -226,12 +227,13 @@ template <typename Shared, typename Sum>
 __device__ void store_results(const Shared& shared, const ProductCall& call, int t, int thread,
                               int first_token, int num_tokens, const Sum& sum) {
   const Tile tile(call, t);
-  const int results = tile.results();
+  const int results = tile.results();  // a power of two
+  const int shift = __ffs(results) - 1;
   for (int e = thread; e < num_tokens * results; e += kFinishers) {
-    const int token = e / results;
+    const int token = e >> shift;
     float scale = 1.0f;
     if constexpr (Shared::kE4M3) scale = shared.token_scale[first_token + token];
-    tile.finish(call, e % results, first_token + token,
+    tile.finish(call, e & (results - 1), first_token + token,
                 [&](int i) { return sum(token, i) * scale; });
   }
 }
