@@ -5,9 +5,9 @@
                                 [--scheme channel|tensor|block|awq|none]
 
 E4M3 with a scale for each row, matrix or 128 x 128 values and inputs rounded as they come; `awq`:
-AWQ's int4 in groups of 128; or, with `none`, bfloat16 throughout. Embeddings are tied and bfloat16; there is no tokenizer. Weights are
-one random piece over and over, so that rows differ and a large file takes seconds. The same
-arguments make the same folder. Standard library only.
+AWQ's int4 in groups of 128; or, with `none`, bfloat16 throughout. Embeddings are tied and bfloat16;
+there is no tokenizer. Weights are one random piece over and over, so that rows differ and a large
+file takes seconds. The same arguments make the same folder. Standard library only.
 """
 
 import argparse

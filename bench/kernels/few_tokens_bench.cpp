@@ -25,7 +25,8 @@
 namespace octavo::backends::cuda {
 namespace {
 
-const int64_t part_mb = std::getenv("PART_MB") ? std::atoi(std::getenv("PART_MB")) : 32;
+// Of 4-bit codes: what the kernel of few tokens is timed for, to compare.
+constexpr int64_t kMostInt4Tokens = 128;
 
 struct Projection {
   const char* name;
@@ -126,10 +127,8 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   args.dtype = weights.group() > 0 ? DType::kBF16 : weights.dtype();
   args.x_scale = args.w_scale = scales.data();
   args.scale_rows = args.dtype == DType::kF8E4M3;
-  const int64_t part_rows =
-      weights.group() > 0 ? part_mb * 1024 * 1024 / p.in_features / 256 * 128 : p.out_features;
-  const DeviceArray<uint16_t> decoded(
-      weights.group() > 0 ? static_cast<size_t>(part_rows * p.in_features) : 0);
+  const int64_t part_rows = weights.group() > 0 ? kDecodedBytes / 2 / p.in_features / 128 * 128 : 0;
+  const DeviceArray<uint16_t> decoded(static_cast<size_t>(part_rows * p.in_features));
   const auto library = [&](const void* data, cudaStream_t stream) {
     args.w = data;
     if (weights.group() == 0) return check(matmul.run(args, stream));
@@ -150,7 +149,8 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   const double library_us = weights.time(library);
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
-  if (num_tokens <= (weights.group() > 0 ? 128 : kStreamedTokens)) {  // else cuBLASLt is what runs
+  if (num_tokens <=
+      (weights.group() > 0 ? kMostInt4Tokens : kStreamedTokens)) {  // else cuBLASLt is what runs
     if (args.dtype == DType::kF8E4M3) {
       if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
       few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,
@@ -182,7 +182,6 @@ void run(int argc, char** argv) {
   const auto matmul = Matmul::create(**device, "");
   check(matmul.status());
   for (const Projection& projection : kProjections) {
-    if (std::getenv("ONLY") && std::string_view(std::getenv("ONLY")) != projection.name) continue;
     const Weights weights(projection, dtype, group);
     const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
       launch_read(data, weights.bytes() / 16384 * 16384, stream, true);

@@ -9,8 +9,8 @@
 
 namespace octavo::backends::cuda {
 
-// Of a part in bfloat16. Gate and up of 512 tokens take as long with 32 MB, which the L2 cache holds
-// until they are multiplied (H200), down_proj 17 % longer, since launches are more.
+// Of a part in bfloat16. With 32 MB, which the L2 cache holds until they are multiplied, gate and
+// up of 512 tokens take as long, down_proj 17 % longer, since launches are more (H200).
 inline constexpr int64_t kDecodedBytes = int64_t{128} << 20;
 
 // Rows [first, first + count) in bfloat16, without gaps; `first` is a multiple of 8. Rounded from
