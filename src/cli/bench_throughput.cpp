@@ -21,7 +21,6 @@
 namespace octavo::cli {
 namespace {
 
-constexpr int64_t kUnbounded = int64_t{1} << 40;
 constexpr int64_t kDefaultOutputLen = 128;
 
 struct BenchRequest {
@@ -29,7 +28,7 @@ struct BenchRequest {
   int64_t output_len = 0;
 };
 
-Status check_options(const ServeOptions& options) {
+Status check_throughput(const ServeOptions& options) {
   const ThroughputOptions& bench = options.throughput;
   constexpr int64_t kMost = 1 << 24;
   const struct {
@@ -222,7 +221,7 @@ JsonObject make_report(const AsyncEngine& engine, const Collector& collector, do
 }
 
 // The first line is the one that scripts made for vLLM read.
-std::string render(const JsonObject& r) {
+std::string render_throughput(const JsonObject& r) {
   const auto number = [&](const char* key) { return r.at(key).to_number<double>(); };
   const auto count = [&](const char* key) { return r.at(key).to_number<int64_t>(); };
   const JsonObject& ttft = r.at("ttft_s").as_object();
@@ -275,18 +274,19 @@ Status write_json(const std::string& path, const JsonObject& report) {
 
 Status run_throughput(const EngineSetup& setup) {
   EngineConfig config = setup.options.engine;
-  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnbounded;
+  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnboundedQueue;
   const auto engine = OCTAVO_TRY(create_engine(setup.path, config));
   const ThroughputOptions& bench = setup.options.throughput;
   const JsonObject report = OCTAVO_TRY(measure(*engine, bench));
   if (!bench.output_json.empty()) OCTAVO_TRY(write_json(bench.output_json, report));
-  return print_out(render(report)) ? Status() : internal_error("the figures were not printed");
+  return print_out(render_throughput(report)) ? Status()
+                                              : internal_error("the figures were not printed");
 }
 
 }  // namespace
 
 int run_bench_throughput(int argc, const char* const* argv) {
-  const auto setup = set_up_engine(kThroughputCommand, {argv + 1, argv + argc}, check_options);
+  const auto setup = set_up_engine(kThroughputCommand, {argv + 1, argv + argc}, check_throughput);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   const Status status = run_throughput(std::get<EngineSetup>(setup));
   return status.ok() ? kExitOk : fail(status);

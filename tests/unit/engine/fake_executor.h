@@ -11,6 +11,8 @@
 
 namespace octavo::engine {
 
+inline constexpr int64_t kVocabSize = 50;
+
 class FakeExecutor : public Executor {
  public:
   explicit FakeExecutor(int64_t vocab_size) : vocab_size_(vocab_size) {}
