@@ -12,6 +12,7 @@
 
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/few_tokens_wgmma.h"
 #include "backends/cuda/matmul.h"
 #include "bench/kernels/program.h"
 #include "bench/kernels/read_ceiling.h"
@@ -124,7 +125,8 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   const double library_us = weights.time(library);
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
-  if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
+  const bool bfloat16 = args.dtype == DType::kBF16;
+  if (num_tokens <= (bfloat16 ? kWgmmaTokens : kStreamedTokens)) {  // else cuBLASLt is what runs
     if (args.dtype == DType::kF8E4M3) {
       if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
       few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,

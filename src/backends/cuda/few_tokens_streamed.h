@@ -6,7 +6,7 @@
 
 namespace octavo::backends::cuda {
 
-// The most rows of x. Of 32 cuBLASLt is faster (docs/kernels.md).
+// The most rows of x. More are few_tokens_wgmma.h's and, of E4M3 matrices, cuBLASLt's.
 inline constexpr int64_t kStreamedTokens = 16;
 
 // Whether the current device can and the call lets it, and the matrices and x lie so that 16 bytes

@@ -80,13 +80,13 @@ void run(const FewTokensArgs& args, const WgmmaPlan& plan, cudaStream_t stream) 
   // As few as need no more turns: they divide the tiles evenly.
   const int turns = (call.num_tiles - 1) / most + 1;
   const int clusters = (call.num_tiles - 1) / turns + 1;
-  int exchanged = call.gated ? Config::kHalves : 0;
+  int exchanged = call.gated ? Config::kTileSums / 2 : 0;
   if (plan.cluster > 1) exchanged = Config::kTileSums * std::min(turns, 2);
   const int rest = kSwizzleAtomBytes + static_cast<int>(sizeof(few_tokens_wgmma::Shared)) +
                    exchanged * static_cast<int>(sizeof(float));
   params.ring = std::min(kWgmmaMaxRing, (kSharedBytes - rest) / Config::kStepBytes);
   OCTAVO_CHECK(params.ring >= 2 && params.steps >= plan.cluster);
-  OCTAVO_CHECK(plan.cluster == 1 || (!call.gated && Config::kRowBlocks < 4));
+  OCTAVO_CHECK(plan.cluster == 1 || (!call.gated && Config::kGroups == 1));
   launch("few_tokens_wgmma", few_tokens_wgmma::few_tokens_wgmma_kernel<Config>,
          launch_shape(static_cast<unsigned>(clusters * plan.cluster), Config::kThreads,
                       static_cast<unsigned>(plan.cluster)),
@@ -95,13 +95,10 @@ void run(const FewTokensArgs& args, const WgmmaPlan& plan, cudaStream_t stream) 
 
 template <int kTokens>
 void run_tokens(const FewTokensArgs& args, const WgmmaPlan& plan, cudaStream_t stream) {
-  switch (plan.row_blocks) {
-    case 1:
-      return run<few_tokens_wgmma::Config<kTokens, 1>>(args, plan, stream);
-    case 2:
-      return run<few_tokens_wgmma::Config<kTokens, 2>>(args, plan, stream);
-    default:
-      return run<few_tokens_wgmma::Config<kTokens, 4>>(args, plan, stream);
+  if (plan.groups == 1) {
+    run<few_tokens_wgmma::Config<kTokens, 1>>(args, plan, stream);
+  } else {
+    run<few_tokens_wgmma::Config<kTokens, 2>>(args, plan, stream);
   }
 }
 

@@ -1,6 +1,6 @@
 // The end of a tile in few_tokens_wgmma_kernel.cuh: sums of a cluster's blocks are added up, those
 // of gate and up brought together, and results stored. A thread's results lie in two rows, 8 apart,
-// of every 64: what belongs to a row is looked up once, and nothing waits for anything between
+// of the tile: what belongs to a row is looked up once, and nothing waits for anything between
 // results, or an end takes longer than the ring lasts (it took 12 us of 64 tokens with a lookup and
 // a load for each, on an H200).
 #pragma once
@@ -10,8 +10,7 @@
 
 namespace octavo::backends::cuda::few_tokens_wgmma {
 
-// The rows of a thread among those of block `block` of a tile, in a matrix whose tile begins at
-// first_row, and where their results go.
+// A thread's two rows of a matrix.
 struct ThreadRows {
   int row;  // and row + 8
   bool valid[2];
@@ -75,28 +74,23 @@ __device__ __forceinline__ void store_values(const ProductMatrix& matrix, const 
   }
 }
 
-// Where the thread's first sum of block `block` lies in the tile.
-template <typename Config>
-__device__ int row_in_tile(int block) {
+// Where the thread's first sum lies in the tile.
+__device__ inline int row_in_tile() {
   const int thread = static_cast<int>(threadIdx.x);
-  return (thread / 128 * Config::kBlocksEach + block) * kWgmmaRows +
-         accumulator_row(thread % 128, 0);
+  return thread / 128 * kWgmmaRows + accumulator_row(thread % 128, 0);
 }
 
 template <typename Config>
 __device__ __forceinline__ void finish_alone(const Params& params, int t,
                                              const typename Config::Sums& sums) {
   const typename Config::Tile tile(params.call, t);
-#pragma unroll
-  for (int block = 0; block < Config::kBlocksEach; ++block) {
-    const ThreadRows rows(*tile.matrix, tile.first_row + row_in_tile<Config>(block));
-    store_values<Config::kSums>(*tile.matrix, params.call, rows, 0,
-                                [&](int i) { return sums[block][i] + rows.bias[i / 2 % 2]; });
-  }
+  const ThreadRows rows(*tile.matrix, tile.first_row + row_in_tile());
+  store_values<Config::kSums>(*tile.matrix, params.call, rows, 0,
+                              [&](int i) { return sums[i] + rows.bias[i / 2 % 2]; });
 }
 
-// The upper half of the threads has the products of up where the lower has those of gate: they
-// share the tokens.
+// The upper half of the threads has the products of up where the lower has those of gate: each
+// finishes half of the tokens.
 template <typename Config>
 __device__ __forceinline__ void finish_gated(Shared& shared, const Params& params, int t,
                                              const typename Config::Sums& sums) {
@@ -106,73 +100,59 @@ __device__ __forceinline__ void finish_gated(Shared& shared, const Params& param
   const int thread = static_cast<int>(threadIdx.x);
   const bool upper = thread >= Config::kMultipliers / 2;
   const int partner = thread + (upper ? -1 : 1) * Config::kMultipliers / 2;
+#pragma unroll
+  for (int i = 0; i < kHalf; ++i) {
+    shared.exchange[i * Config::kMultipliers + thread] = upper ? sums[i] : sums[i + kHalf];
+  }
+  const int row = tile.first_row + row_in_tile() - (upper ? Config::kRows / 2 : 0);
+  const ThreadRows gate_rows(call.matrices[0], row), up_rows(call.matrices[1], row);
+  named_barrier_sync(1, Config::kMultipliers);
+  float values[kHalf];
+  // Rounded as they are where both are stored first.
   const auto round = [](float x) { return __bfloat162float(__float2bfloat16_rn(x)); };
 #pragma unroll
-  for (int block = 0; block < Config::kBlocksEach; ++block) {
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      shared.exchange[i * Config::kMultipliers + thread] =
-          upper ? sums[block][i] : sums[block][i + kHalf];
-    }
-    const int row = tile.first_row + row_in_tile<Config>(block) - (upper ? Config::kRows / 2 : 0);
-    const ThreadRows gate_rows(call.matrices[0], row), up_rows(call.matrices[1], row);
-    named_barrier_sync(1, Config::kMultipliers);
-    float values[kHalf];
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const float other = shared.exchange[i * Config::kMultipliers + partner];
-      const float own = upper ? sums[block][i + kHalf] : sums[block][i];
-      // Rounded as they are where both are stored first.
-      const float gate = round((upper ? other : own) + gate_rows.bias[i / 2 % 2]);
-      values[i] =
-          activate(gate, call.activation) * round((upper ? own : other) + up_rows.bias[i / 2 % 2]);
-    }
-    store_values<kHalf>(call.matrices[0], call, gate_rows, upper ? Config::kTokens / 2 : 0,
-                        [&](int i) { return values[i]; });
-    named_barrier_sync(1, Config::kMultipliers);
+  for (int i = 0; i < kHalf; ++i) {
+    const float other = shared.exchange[i * Config::kMultipliers + partner];
+    const float own = upper ? sums[i + kHalf] : sums[i];
+    const float gate = round((upper ? other : own) + gate_rows.bias[i / 2 % 2]);
+    values[i] =
+        activate(gate, call.activation) * round((upper ? own : other) + up_rows.bias[i / 2 % 2]);
   }
+  named_barrier_sync(1, Config::kMultipliers);  // the next tile's may come
+  store_values<kHalf>(call.matrices[0], call, gate_rows, upper ? Config::kTokens / 2 : 0,
+                      [&](int i) { return values[i]; });
 }
 
-// Each block of the cluster finishes some of the tokens: all send it their sums for these, which
+// Each block of the cluster finishes half of the tokens: both send it their sums for these, which
 // are added in the order of the blocks.
 template <typename Config>
 __device__ __forceinline__ void finish_together(Shared& shared, const Params& params, int t,
                                                 const Slice& slice, RingPlace& turn,
                                                 const typename Config::Sums& sums) {
-  const int thread = static_cast<int>(threadIdx.x);
   constexpr int kEach = Config::kSums / kWgmmaMaxCluster;
+  const int thread = static_cast<int>(threadIdx.x);
   float* const received = shared.exchange + turn.slot * Config::kTileSums;
   const uint32_t barrier = shared_address(&shared.gathered[turn.slot]);
   if (thread == 0) mbarrier_arrive_expect(barrier, Config::kTileSums * sizeof(float));
 #pragma unroll
-  for (int block = 0; block < Config::kBlocksEach; ++block) {
-#pragma unroll
-    for (int i = 0; i < Config::kSums; ++i) {
-      const int to = i / kEach;
-      const int place =
-          ((slice.rank * Config::kBlocksEach + block) * kEach + i % kEach) * Config::kMultipliers +
-          thread;
-      cluster_store(cluster_address(shared_address(received + place), to), sums[block][i],
-                    cluster_address(barrier, to));
-    }
+  for (int i = 0; i < Config::kSums; ++i) {
+    const int place = (slice.rank * kEach + i % kEach) * Config::kMultipliers + thread;
+    cluster_store(cluster_address(shared_address(received + place), i / kEach), sums[i],
+                  cluster_address(barrier, i / kEach));
   }
   const typename Config::Tile tile(params.call, t);
+  const ThreadRows rows(*tile.matrix, tile.first_row + row_in_tile());
   mbarrier_wait(barrier, turn.parity);
+  float values[kEach] = {};
 #pragma unroll
-  for (int block = 0; block < Config::kBlocksEach; ++block) {
-    const ThreadRows rows(*tile.matrix, tile.first_row + row_in_tile<Config>(block));
-    float values[kEach] = {};
+  for (int r = 0; r < kWgmmaMaxCluster; ++r) {
 #pragma unroll
-    for (int r = 0; r < kWgmmaMaxCluster; ++r) {
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int place = (r * Config::kBlocksEach + block) * kEach + i;
-        values[i] += received[place * Config::kMultipliers + thread];
-      }
+    for (int i = 0; i < kEach; ++i) {
+      values[i] += received[(r * kEach + i) * Config::kMultipliers + thread];
     }
-    store_values<kEach>(*tile.matrix, params.call, rows, slice.rank * Config::kTokens / 2,
-                        [&](int i) { return values[i] + rows.bias[i / 2 % 2]; });
   }
+  store_values<kEach>(*tile.matrix, params.call, rows, slice.rank * Config::kTokens / 2,
+                      [&](int i) { return values[i] + rows.bias[i / 2 % 2]; });
   // Who has all that was sent for the next tile then knows that this one's may be overwritten.
   named_barrier_sync(1, Config::kMultipliers);
   turn.advance(2);

@@ -1,4 +1,4 @@
-// The kernel of few_tokens_wgmma.h. A block takes tiles of 64, 128 or 256 rows of the matrix: one
+// The kernel of few_tokens_wgmma.h. A block takes tiles of 64 or 128 rows of the matrix: one
 // warp has panels of it copied (TMA) into a ring, as far ahead as the ring allows and across the
 // ends of tiles, another the same columns of the input; one or two warpgroups multiply (wgmma, rows
 // of the matrix as rows of the product, tokens as its columns) and finish tiles. Where the blocks
@@ -80,22 +80,16 @@ __device__ __forceinline__ void multiply_tile(typename Config::Sums& sums, Share
   for (int step = 0; step < slice.steps; ++step) {
     mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
     const uint32_t weights = ring_memory + place.slot * Config::kStepBytes;
-    const uint64_t a =
-        k_major_descriptor(weights + group * Config::kBlocksEach * kWgmmaRows * kPanelRowBytes);
+    const uint64_t a = k_major_descriptor(weights + group * kWgmmaRows * kPanelRowBytes);
     const uint64_t b = k_major_descriptor(weights + Config::kWeightBytes);
     wgmma_fence();
 #pragma unroll
     for (int p = 0; p < Config::kPanels; ++p) {
 #pragma unroll
       for (int k = 0; k < kPanelColumns / 16; ++k) {
-#pragma unroll
-        for (int block = 0; block < Config::kBlocksEach; ++block) {
-          wgmma_qk_bf16(sums[block],
-                        advance(a, p * Config::kWeightPanelBytes + k_major_step(0, k) +
-                                       block * kWgmmaRows * kPanelRowBytes),
-                        advance(b, p * Config::kInputPanelBytes + k_major_step(0, k)),
-                        step + p + k > 0);
-        }
+        wgmma_qk_bf16(sums, advance(a, p * Config::kWeightPanelBytes + k_major_step(0, k)),
+                      advance(b, p * Config::kInputPanelBytes + k_major_step(0, k)),
+                      step + p + k > 0);
       }
     }
     wgmma_commit();
@@ -123,7 +117,7 @@ __device__ void multiply(Shared& shared, uint32_t ring_memory, const Params& par
       finish_gated<Config>(shared, params, t, sums);
     } else if (params.cluster == 1) {
       finish_alone<Config>(params, t, sums);
-    } else if constexpr (Config::kRowBlocks < 4) {
+    } else if constexpr (Config::kGroups == 1) {
       finish_together<Config>(shared, params, t, slice, turn, sums);
     }
   }

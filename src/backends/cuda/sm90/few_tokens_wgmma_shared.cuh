@@ -22,35 +22,30 @@ struct Params {
   int steps;  // of all in_features
 };
 
-template <int kOfTokens, int kOfRowBlocks>
+template <int kOfTokens, int kOfGroups>
 struct Config {
   static constexpr int kTokens = kOfTokens;
-  static constexpr int kRowBlocks = kOfRowBlocks;
-  static constexpr int kRows = kRowBlocks * kWgmmaRows;   // of a tile
-  static constexpr int kGroups = kRowBlocks > 1 ? 2 : 1;  // warpgroups that multiply
-  static constexpr int kBlocksEach = kRowBlocks / kGroups;
+  static constexpr int kGroups = kOfGroups;           // warpgroups that multiply, each 64 rows
+  static constexpr int kRows = kGroups * kWgmmaRows;  // of a tile
   static constexpr int kMultipliers = 128 * kGroups;
   static constexpr int kThreads = kMultipliers + 64;
-  static constexpr int kSums = kTokens / 2;                 // of a thread for 64 rows
-  static constexpr int kPanels = wgmma_panels(kRowBlocks);  // of a step
+  static constexpr int kSums = kTokens / 2;              // of a thread
+  static constexpr int kPanels = wgmma_panels(kGroups);  // of a step
   static constexpr int kWeightPanelBytes = kRows * kPanelRowBytes;
   static constexpr int kInputPanelBytes = kTokens * kPanelRowBytes;
   static constexpr int kWeightBytes = kPanels * kWeightPanelBytes;
   static constexpr int kStepBytes = kWeightBytes + kPanels * kInputPanelBytes;
-  // What threads hand each other: halves of the sums of 64 rows each, or in a cluster all sums of
-  // the tile.
-  static constexpr int kHalves = kMultipliers * kSums / 2;
-  static constexpr int kTileSums = kMultipliers * kBlocksEach * kSums;
+  static constexpr int kTileSums = kMultipliers * kSums;
 
   using Tile = ProductTile<kRows>;
-  using Sums = float[kBlocksEach][kSums];
+  using Sums = float[kSums];
 };
 
 // Behind the ring.
 struct Shared {
   uint64_t full[kWgmmaMaxRing], empty[kWgmmaMaxRing];
   uint64_t gathered[2];
-  float exchange[2];  // as many as the launch says
+  float exchange[2];  // sums that threads hand each other, as many as the launch says
 };
 
 // The block's columns, in steps, and its place among the clusters.
