@@ -51,19 +51,24 @@ tsan() {
 fuzz() {
   cmake --preset cpu-fuzz
   cmake --build build/cpu-fuzz --target fuzz_all
-  local target name corpus seeds work=build/cpu-fuzz/work
-  mkdir -p $work
-  for target in build/cpu-fuzz/fuzz/*; do
-    name=$(basename "$target")
-    corpus=("$work/$name")
-    for seeds in tests/fuzz/seeds/$name build/cpu-fuzz/seeds/$name; do
-      [[ ! -d $seeds ]] || corpus+=("$seeds")
-    done
-    mkdir -p "${corpus[0]}"
-    echo "fuzzing $name"
-    "$target" -max_total_time=10 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-      -artifact_prefix="$work/$name-" "${corpus[@]}"
+  export -f fuzz_one
+  printf '%s\0' build/cpu-fuzz/fuzz/* | xargs -0 -n 1 -P "$(nproc)" bash -euc 'fuzz_one "$0"'
+}
+
+fuzz_one() {
+  local target=$1 name corpus seeds work=build/cpu-fuzz/work
+  name=$(basename "$target")
+  corpus=("$work/$name")
+  for seeds in tests/fuzz/seeds/$name build/cpu-fuzz/seeds/$name; do
+    [[ ! -d $seeds ]] || corpus+=("$seeds")
   done
+  mkdir -p "${corpus[0]}"
+  if ! "$target" -max_total_time=10 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$work/$name-" "${corpus[@]}" >"$work/$name.log" 2>&1; then
+    echo "fuzzing $name:"
+    tail -n 60 "$work/$name.log"
+    return 1
+  fi
 }
 
 cuda() {

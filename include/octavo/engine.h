@@ -18,6 +18,21 @@ namespace octavo {
 
 enum class SchedulingPolicy { kFcfs, kPriority };
 
+// Guessing tokens ahead of an answer, which the next step checks all at once: the tokens are those
+// that come without, in fewer steps. A request whose guesses are wrong gets fewer of them.
+struct SpeculativeConfig {
+  // "ngram": what followed the same tokens earlier in prompt and answer. "draft_model": what a
+  // smaller model with the same vocabulary says. "": as `model` is set or not.
+  std::string method;
+  std::string model;                   // of draft_model: its path
+  int64_t num_speculative_tokens = 0;  // most guesses for a sequence in a step; must be set
+
+  // Of ngram: how many of the last tokens must be found, and the most that are compared. 0: as the
+  // other one; both 0: 5.
+  int64_t prompt_lookup_min = 0;
+  int64_t prompt_lookup_max = 0;
+};
+
 // What the engine may use. 0 leaves a choice to the engine; what it chose is logged at start.
 struct EngineConfig : LoadOptions {
   int64_t block_size = 16;     // tokens of a KV block
@@ -38,6 +53,8 @@ struct EngineConfig : LoadOptions {
   int64_t max_paged_cache_size = 0;
   int64_t num_gpu_blocks_override = 0;
   int64_t kv_cache_memory_bytes = 0;
+
+  std::optional<SpeculativeConfig> speculative_config;
 
   // Requests, and their prompt tokens, that wait; one more is refused.
   int64_t max_num_queued_reqs = 4096;
@@ -123,6 +140,12 @@ struct EngineStats {
   int64_t num_preemptions = 0;
   int64_t prompt_tokens = 0;  // computed or found in the cache, of first admissions
   int64_t generation_tokens = 0;
+  // Guesses: how often a sequence had some, how many, and those that came true: all, and by their
+  // place (empty without speculation).
+  int64_t spec_decode_num_drafts = 0;
+  int64_t spec_decode_num_draft_tokens = 0;
+  int64_t spec_decode_num_accepted_tokens = 0;
+  std::vector<int64_t> spec_decode_num_accepted_tokens_per_pos;
   int64_t num_steps = 0;
   double step_s = 0;           // in steps: scheduling, computing, sampling, delivering
   double forward_s = 0;        // of that, computing; on a GPU delivering meanwhile

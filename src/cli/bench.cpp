@@ -63,7 +63,7 @@ Result<JsonObject> measure(Model& model, const BenchArgs& bench) {
   return report;
 }
 
-std::string render(const JsonObject& r) {
+std::string render_bench(const JsonObject& r) {
   const auto text = [&](const char* key) { return to_view(r.at(key).as_string()); };
   std::string out =
       format("{} on {} ({}), {} arithmetic, KV {}, {} threads\n", text("model"), text("backend"),
@@ -124,8 +124,8 @@ int run_bench(int argc, const char* const* argv) {
   if (!model.ok()) return fail(model.status());
   const auto report = measure(**model, bench);
   if (!report.ok()) return fail(report.status());
-  return print_out(bench.json ? dump_json(*report, 2) + "\n" : render(*report)) ? kExitOk
-                                                                                : kExitFailed;
+  return print_out(bench.json ? dump_json(*report, 2) + "\n" : render_bench(*report)) ? kExitOk
+                                                                                      : kExitFailed;
 }
 
 }  // namespace octavo::cli

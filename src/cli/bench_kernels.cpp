@@ -69,7 +69,7 @@ std::string render_limits(const KernelBench& bench, const Limits& limits) {
                       "Gop/s", "% of it");
 }
 
-std::string render(const JsonObject& r) {
+std::string render_kernels(const JsonObject& r) {
   std::string out = format("{:<54}{:>12.1f}{:>8.1f}{:>9.0f}", to_view(r.at("name").as_string()),
                            r.at("us").as_double(), r.at("gb_per_s").as_double(),
                            100 * r.at("share_of_bandwidth").as_double());
@@ -104,7 +104,7 @@ Status run_kernels(const tokenizer::Regex& filter, int threads, bool json) {
     if (json) {
       results.push_back(std::move(report));
     } else {
-      printed = print_out(render(report));
+      printed = print_out(render_kernels(report));
     }
   }
   if (json) printed = print_out(dump_json(document(*bench, limits, std::move(results)), 2) + "\n");

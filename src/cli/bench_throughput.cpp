@@ -21,7 +21,6 @@
 namespace octavo::cli {
 namespace {
 
-constexpr int64_t kUnbounded = int64_t{1} << 40;
 constexpr int64_t kDefaultOutputLen = 128;
 
 struct BenchRequest {
@@ -29,7 +28,7 @@ struct BenchRequest {
   int64_t output_len = 0;
 };
 
-Status check_options(const ServeOptions& options) {
+Status check_throughput(const ServeOptions& options) {
   const ThroughputOptions& bench = options.throughput;
   constexpr int64_t kMost = 1 << 24;
   const struct {
@@ -183,38 +182,46 @@ JsonObject make_report(const AsyncEngine& engine, const Collector& collector, do
   const int64_t queries = stats.prefix_cache_queries - before.prefix_cache_queries;
   const int64_t hits = stats.prefix_cache_hits - before.prefix_cache_hits;
   const ModelInfo& info = engine.info();
-  return {{"model", info.path},
-          {"backend", info.backend},
-          {"kernels", info.kernels},
-          {"threads", info.threads},
-          {"kv_cache_dtype", info.kv_cache_dtype},
-          {"max_num_seqs", engine.config().max_num_seqs},
-          {"max_num_batched_tokens", engine.config().max_num_batched_tokens},
-          {"elapsed_time", elapsed_s},
-          {"num_requests", num_requests},
-          {"num_prompt_tokens", usage.prompt_tokens},
-          {"num_output_tokens", usage.completion_tokens},
-          {"total_num_tokens", total},
-          {"requests_per_second", static_cast<double>(num_requests) / elapsed_s},
-          {"tokens_per_second", static_cast<double>(total) / elapsed_s},
-          {"output_tokens_per_second", static_cast<double>(usage.completion_tokens) / elapsed_s},
-          {"num_steps", stats.num_steps - before.num_steps},
-          {"forward_s", forward_s},
-          {"other_s", step_s - forward_s},
-          {"other_share", step_s > 0 ? (step_s - forward_s) / step_s : 0.0},
-          {"ttft_s",
-           {{"p50", percentile(ttft, 50)},
-            {"p90", percentile(ttft, 90)},
-            {"p99", percentile(ttft, 99)}}},
-          {"prefix_cache_queries", queries},
-          {"prefix_cache_hits", hits},
-          {"prefix_cache_hit_rate",
-           queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0.0},
-          {"num_preemptions", stats.num_preemptions - before.num_preemptions}};
+  JsonObject report{
+      {"model", info.path},
+      {"backend", info.backend},
+      {"kernels", info.kernels},
+      {"threads", info.threads},
+      {"kv_cache_dtype", info.kv_cache_dtype},
+      {"max_num_seqs", engine.config().max_num_seqs},
+      {"max_num_batched_tokens", engine.config().max_num_batched_tokens},
+      {"elapsed_time", elapsed_s},
+      {"num_requests", num_requests},
+      {"num_prompt_tokens", usage.prompt_tokens},
+      {"num_output_tokens", usage.completion_tokens},
+      {"total_num_tokens", total},
+      {"requests_per_second", static_cast<double>(num_requests) / elapsed_s},
+      {"tokens_per_second", static_cast<double>(total) / elapsed_s},
+      {"output_tokens_per_second", static_cast<double>(usage.completion_tokens) / elapsed_s},
+      {"num_steps", stats.num_steps - before.num_steps},
+      {"forward_s", forward_s},
+      {"other_s", step_s - forward_s},
+      {"other_share", step_s > 0 ? (step_s - forward_s) / step_s : 0.0},
+      {"ttft_s",
+       {{"p50", percentile(ttft, 50)},
+        {"p90", percentile(ttft, 90)},
+        {"p99", percentile(ttft, 99)}}},
+      {"prefix_cache_queries", queries},
+      {"prefix_cache_hits", hits},
+      {"prefix_cache_hit_rate",
+       queries > 0 ? static_cast<double>(hits) / static_cast<double>(queries) : 0.0},
+      {"num_preemptions", stats.num_preemptions - before.num_preemptions}};
+  if (!engine.config().speculative_config) return report;
+  report["spec_decode_num_drafts"] = stats.spec_decode_num_drafts - before.spec_decode_num_drafts;
+  report["spec_decode_num_draft_tokens"] =
+      stats.spec_decode_num_draft_tokens - before.spec_decode_num_draft_tokens;
+  report["spec_decode_num_accepted_tokens"] =
+      stats.spec_decode_num_accepted_tokens - before.spec_decode_num_accepted_tokens;
+  return report;
 }
 
 // The first line is the one that scripts made for vLLM read.
-std::string render(const JsonObject& r) {
+std::string render_throughput(const JsonObject& r) {
   const auto number = [&](const char* key) { return r.at(key).to_number<double>(); };
   const auto count = [&](const char* key) { return r.at(key).to_number<int64_t>(); };
   const JsonObject& ttft = r.at("ttft_s").as_object();
@@ -229,9 +236,13 @@ std::string render(const JsonObject& r) {
                 100 * number("other_share"));
   out += format("TTFT: median {:.3f} s, p90 {:.3f} s, p99 {:.3f} s\n", ttft.at("p50").as_double(),
                 ttft.at("p90").as_double(), ttft.at("p99").as_double());
-  return out + format("prefix cache: {} of {} prompt tokens = {:.1f} %; {} preemptions\n",
-                      count("prefix_cache_hits"), count("prefix_cache_queries"),
-                      100 * number("prefix_cache_hit_rate"), count("num_preemptions"));
+  out += format("prefix cache: {} of {} prompt tokens = {:.1f} %; {} preemptions\n",
+                count("prefix_cache_hits"), count("prefix_cache_queries"),
+                100 * number("prefix_cache_hit_rate"), count("num_preemptions"));
+  if (r.if_contains("spec_decode_num_drafts") == nullptr) return out;
+  return out + format("speculation: {} of {} draft tokens accepted, {} drafts\n",
+                      count("spec_decode_num_accepted_tokens"),
+                      count("spec_decode_num_draft_tokens"), count("spec_decode_num_drafts"));
 }
 
 Result<JsonObject> measure(AsyncEngine& engine, const ThroughputOptions& bench) {
@@ -263,18 +274,19 @@ Status write_json(const std::string& path, const JsonObject& report) {
 
 Status run_throughput(const EngineSetup& setup) {
   EngineConfig config = setup.options.engine;
-  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnbounded;
+  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnboundedQueue;
   const auto engine = OCTAVO_TRY(create_engine(setup.path, config));
   const ThroughputOptions& bench = setup.options.throughput;
   const JsonObject report = OCTAVO_TRY(measure(*engine, bench));
   if (!bench.output_json.empty()) OCTAVO_TRY(write_json(bench.output_json, report));
-  return print_out(render(report)) ? Status() : internal_error("the figures were not printed");
+  return print_out(render_throughput(report)) ? Status()
+                                              : internal_error("the figures were not printed");
 }
 
 }  // namespace
 
 int run_bench_throughput(int argc, const char* const* argv) {
-  const auto setup = set_up_engine(kThroughputCommand, {argv + 1, argv + argc}, check_options);
+  const auto setup = set_up_engine(kThroughputCommand, {argv + 1, argv + argc}, check_throughput);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   const Status status = run_throughput(std::get<EngineSetup>(setup));
   return status.ok() ? kExitOk : fail(status);

@@ -84,7 +84,7 @@ std::string join(const JsonArray& words) {
   return out.empty() ? "none" : out;
 }
 
-std::string render(const JsonObject& report) {
+std::string render_doctor(const JsonObject& report) {
   const JsonObject& cpu = report.at("cpu").as_object();
   const JsonObject& memory = report.at("memory").as_object();
   const JsonObject& backend = report.at("backend").as_object();
@@ -125,7 +125,7 @@ int run_doctor(int argc, const char* const* argv) {
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   const JsonObject report = make_report();
   const bool healthy = report.at("backend").as_object().if_contains("error") == nullptr;
-  const bool written = print_out(json ? dump_json(report, 2) + "\n" : render(report));
+  const bool written = print_out(json ? dump_json(report, 2) + "\n" : render_doctor(report));
   return healthy && written ? kExitOk : kExitFailed;
 }
 

@@ -97,6 +97,10 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
     config.root_path.insert(config.root_path.begin(), '/');
   }
   while (config.root_path.ends_with('/')) config.root_path.pop_back();
+  if (auto& speculative = options.engine.speculative_config;
+      speculative && !speculative->model.empty()) {
+    speculative->model = OCTAVO_TRY(resolve_model(speculative->model));
+  }
   // A step holds at least one token of each sequence; who raises only one of the two means both.
   int64_t& batched_tokens = options.engine.max_num_batched_tokens;
   if (batched_tokens > 0) batched_tokens = std::max(batched_tokens, options.engine.max_num_seqs);

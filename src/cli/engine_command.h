@@ -15,6 +15,9 @@ struct EngineSetup {
   std::string path;      // of the model
 };
 
+// For max_num_queued_…, where what is submitted has a bound of its own.
+inline constexpr int64_t kUnboundedQueue = int64_t{1} << 40;
+
 // Or the exit code, after all that there is to say has been printed. `check` may be null: what
 // contradicts itself in the options, before a model is looked for.
 std::variant<EngineSetup, int> set_up_engine(const EngineCommand& command,

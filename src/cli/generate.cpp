@@ -24,10 +24,7 @@ namespace {
 constexpr int64_t kSubmittedFactor = 2;
 constexpr int64_t kWindowFactor = 8;
 
-// The engine's own queues need no bound: what is submitted has one.
-constexpr int64_t kUnbounded = int64_t{1} << 40;
-
-Status check_options(const ServeOptions& options) {
+Status check_generate(const ServeOptions& options) {
   const GenerateOptions& generate = options.generate;
   if (generate.input.empty()) return invalid_argument("--input is missing");
   if (generate.output.empty()) return invalid_argument("--output is missing");
@@ -139,7 +136,7 @@ Result<int64_t> generate(const EngineSetup& setup) {
   const int64_t num_requests =
       ProgressBar::wanted() ? OCTAVO_TRY(count_requests(options.input)) : 0;
   EngineConfig config = setup.options.engine;
-  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnbounded;
+  config.max_num_queued_reqs = config.max_num_queued_tokens = kUnboundedQueue;
   const auto engine = OCTAVO_TRY(create_engine(setup.path, config));
   server::App app(*engine, setup.options.server);
   BatchRun run(app, input, *output, options, before);
@@ -158,7 +155,7 @@ Result<int64_t> generate(const EngineSetup& setup) {
 }  // namespace
 
 int run_generate(int argc, const char* const* argv) {
-  const auto setup = set_up_engine(kGenerateCommand, {argv + 1, argv + argc}, check_options);
+  const auto setup = set_up_engine(kGenerateCommand, {argv + 1, argv + argc}, check_generate);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   const auto num_failed = generate(std::get<EngineSetup>(setup));
   if (!num_failed.ok()) return fail(num_failed.status());

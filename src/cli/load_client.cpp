@@ -43,7 +43,7 @@ std::string request_body(const LoadTarget& target, const LoadSample& sample) {
 
 // The text that an event adds, or nullptr: "text" of completions, "content" or "reasoning" of
 // chats.
-const Json* text_of(const Json& event) {
+const Json* text_in(const Json& event) {
   const Json* choices = json_find(event, "choices");
   if (choices == nullptr || !choices->is_array() || choices->get_array().empty()) return nullptr;
   const Json& choice = choices->get_array()[0];
@@ -97,7 +97,7 @@ class LoadStream final : public hub::StreamSink {
 
   void take_event(const Json& event, double now) {
     if (const Json* error = json_find(event, "error")) return fail(dump_json(*error));
-    if (const Json* text = text_of(event)) {
+    if (const Json* text = text_in(event)) {
       record_.text += to_view(text->get_string());
       if (num_pieces_++ == 0) {
         record_.ttft = now - record_.start_time;

@@ -11,7 +11,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr int kWidth = 50;
+constexpr int kReportWidth = 50;
 
 constexpr const char* kDetailKeys[] = {"input_lens",  "output_lens", "ttfts",
                                        "itls",        "latencies",   "start_times",
@@ -19,7 +19,7 @@ constexpr const char* kDetailKeys[] = {"input_lens",  "output_lens", "ttfts",
 
 // " title " in the middle of a line of `fill`.
 std::string banner(const std::string& title, char fill) {
-  const size_t room = kWidth - std::min<size_t>(kWidth, title.size());
+  const size_t room = kReportWidth - std::min<size_t>(kReportWidth, title.size());
   return std::string(room / 2, fill) + title + std::string(room - room / 2, fill) + "\n";
 }
 
@@ -232,7 +232,7 @@ LoadReport make_report(const LoadRun& run, const ReportOptions& options) {
     if (std::find(wanted.begin(), wanted.end(), section.key) == wanted.end()) continue;
     add_section(report, section, latencies.*section.values, options.percentiles);
   }
-  report.text += std::string(kWidth, '=') + "\n";
+  report.text += std::string(kReportWidth, '=') + "\n";
   return report;
 }
 

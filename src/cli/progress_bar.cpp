@@ -10,7 +10,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr int64_t kWidth = 30;
+constexpr int64_t kBarWidth = 30;
 
 }  // namespace
 
@@ -20,9 +20,9 @@ bool ProgressBar::wanted() {
 
 void ProgressBar::show(int64_t done, int64_t total, const char* unit) {
   const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0;
-  const auto filled = static_cast<int64_t>(kWidth * std::clamp(share, 0.0, 1.0));
+  const auto filled = static_cast<int64_t>(kBarWidth * std::clamp(share, 0.0, 1.0));
   const std::string bar = std::string(static_cast<size_t>(filled), '#') +
-                          std::string(static_cast<size_t>(kWidth - filled), ' ');
+                          std::string(static_cast<size_t>(kBarWidth - filled), ' ');
   std::string line = format("{} [{}] {} of {} {}", what_, bar, done, total, unit);
   if (line == drawn_) return;
   std::fprintf(stderr, "\r%s\033[K", line.c_str());

@@ -218,6 +218,40 @@ Status store_pooler_config(Options& options, const std::string& value) {
   return {};
 }
 
+// Merged, so that --speculative-config.method and the like may come one by one.
+Status store_speculative_config(Options& options, const std::string& value) {
+  JsonObject object;
+  OCTAVO_TRY(parse_option(value, object));
+  if (object.empty()) return {};
+  std::optional<SpeculativeConfig>& stored = options.engine.speculative_config;
+  SpeculativeConfig config = stored.value_or(SpeculativeConfig());
+  const std::pair<std::string_view, std::string*> texts[] = {{"method", &config.method},
+                                                             {"model", &config.model}};
+  const std::pair<std::string_view, int64_t*> numbers[] = {
+      {"num_speculative_tokens", &config.num_speculative_tokens},
+      {"prompt_lookup_max", &config.prompt_lookup_max},
+      {"prompt_lookup_min", &config.prompt_lookup_min}};
+  for (const auto& entry : object) {
+    const std::string_view key(entry.key().data(), entry.key().size());
+    const auto is_key = [&](const auto& field) { return field.first == key; };
+    const auto* const text = std::find_if(std::begin(texts), std::end(texts), is_key);
+    const auto* const number = std::find_if(std::begin(numbers), std::end(numbers), is_key);
+    if (entry.value().is_null()) continue;
+    if (text != std::end(texts)) {
+      *text->second = OCTAVO_TRY(json_string(object, key, "the value"));
+    } else if (number != std::end(numbers)) {
+      *number->second = OCTAVO_TRY(json_int(object, key, "the value"));
+    } else {
+      return unsupported(
+          format("'{}' is not known: use method, model, num_speculative_tokens, prompt_lookup_max "
+                 "or prompt_lookup_min",
+                 key));
+    }
+  }
+  stored = std::move(config);
+  return {};
+}
+
 Status store_hf_overrides(Options& options, const std::string& value) {
   OCTAVO_TRY(parse_option(value, options.hf_overrides));
   for (const auto& entry : options.hf_overrides) {

@@ -38,6 +38,7 @@ Status store_json_list(Options& options, const std::string& value) {
 Status store_max_model_len(Options& options, const std::string& value);
 Status store_max_logprobs(Options& options, const std::string& value);
 Status store_dtype(Options& options, const std::string& value);
+Status store_speculative_config(Options& options, const std::string& value);
 Status store_scheduling_policy(Options& options, const std::string& value);
 Status store_kv_cache_quantization(Options& options, const std::string& value);
 Status store_cert_reqs(Options& options, const std::string& value);

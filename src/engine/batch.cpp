@@ -35,7 +35,7 @@ void set_host_facts(std::span<const ScheduledSlice> slices, ops::SequenceBatch& 
 
 void BatchBuilder::add_slice(const ScheduledSlice& slice) {
   const Sequence& sequence = *slice.sequence;
-  OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_tokens <= sequence.num_pending_tokens());
+  OCTAVO_CHECK(slice.num_tokens > 0 && slice.num_known_tokens() <= sequence.num_pending_tokens());
   const int64_t begin = sequence.num_computed_tokens;
   const int64_t end = begin + slice.num_tokens;
   OCTAVO_CHECK(slice.num_logit_rows <= slice.num_tokens);
@@ -47,7 +47,7 @@ void BatchBuilder::add_slice(const ScheduledSlice& slice) {
     if (position >= end - slice.num_hidden_rows) {
       hidden_rows_.push_back(static_cast<int32_t>(token_ids_.size()));
     }
-    token_ids_.push_back(sequence.token_ids[position]);
+    token_ids_.push_back(sequence.token_or_draft(position));
     positions_.push_back(static_cast<int32_t>(position));
   }
   cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));

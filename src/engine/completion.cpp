@@ -48,9 +48,13 @@ Status Completion::choose_token(std::span<const float> logits, SamplerScratch& s
 }
 
 // Answers that will begin from the same row draw from it on the host.
-ops::RowDraw Completion::next_draw() const {
-  if (num_forks > 0) return {};
-  return draw_by_rules(request_.request.sampling, processor_, sampler_);
+void Completion::next_draws(std::span<ops::RowDraw> draws) const {
+  if (num_forks > 0) return;
+  Sampler ahead = sampler_;
+  for (ops::RowDraw& draw : draws) {
+    draw = draw_by_rules(request_.request.sampling, processor_, ahead);
+    ahead.move_on();
+  }
 }
 
 void Completion::take_token(TokenId id) {

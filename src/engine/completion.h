@@ -32,8 +32,9 @@ class Completion : public Sequence {
   // same time.
   Status choose_token(std::span<const float> logits, SamplerScratch& scratch);
 
-  // How a device may choose it instead, from this sequence's own row of logits; then take_token().
-  ops::RowDraw next_draw() const;
+  // How a device may choose the next tokens instead, from this sequence's own rows of logits; then
+  // take_token().
+  void next_draws(std::span<ops::RowDraw> draws) const;
   void take_token(TokenId id);
 
   // Takes the token that was chosen, and ends the answer where it, a stop string or a limit says

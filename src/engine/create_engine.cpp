@@ -4,9 +4,11 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "base/memory_limits.h"
+#include "engine/draft_model.h"
 #include "engine/loaded_model.h"
 #include "engine/local_engine.h"
 #include "engine/memory_plan.h"
+#include "engine/speculative_config.h"
 #include "octavo/engine.h"
 
 namespace octavo {
@@ -29,6 +31,10 @@ SchedulerConfig scheduler_config(const EngineConfig& config) {
 
 Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const EngineConfig& config) {
   OCTAVO_TRY(check_engine_config(config));
+  EngineConfig chosen = config;
+  if (config.speculative_config) {
+    chosen.speculative_config = OCTAVO_TRY(resolve_speculative_config(*config.speculative_config));
+  }
   LocalEngine::Parts parts;
   parts.core.scheduler = scheduler_config(config);
   const RunnerLimits limits{config.block_size, config.max_num_batched_tokens,
@@ -36,17 +42,28 @@ Result<std::unique_ptr<AsyncEngine>> create(const std::string& path, const Engin
   const int64_t host_available = available_memory_bytes();
   LoadedModel loaded = OCTAVO_TRY(load_model(path, config, limits));
   ModelRunner& runner = *loaded.runner;
-  EngineConfig chosen = config;
   chosen.max_num_batched_tokens = runner.limits().max_num_batched_tokens;
   parts.core.scheduler.max_num_batched_tokens = chosen.max_num_batched_tokens;
   MemoryFacts facts{host_available,          loaded.info.weight_bytes, runner.workspace_bytes(),
                     runner.kv_block_bytes(), runner.max_model_len(),   runner.kv_groups().spans};
+  std::optional<LoadedModel> draft;
+  if (chosen.speculative_config && !chosen.speculative_config->model.empty()) {
+    draft = OCTAVO_TRY(load_draft_model(chosen, loaded, runner.limits()));
+    add_draft_model(*draft, facts);
+  }
   if (const Device& device = *runner.backend().device; !device.host_accessible()) {
     facts.available_bytes = device.available_bytes() + facts.weight_bytes + facts.workspace_bytes;
     facts.gpu = true;
   }
   const MemoryPlan plan = OCTAVO_TRY(plan_memory(chosen, facts));
   OCTAVO_TRY(runner.resize_kv_cache(plan.num_blocks));
+  if (chosen.speculative_config) {
+    std::unique_ptr<Drafter> drafter;
+    if (draft) {
+      drafter = OCTAVO_TRY(make_model_drafter(std::move(*draft), loaded.info, chosen, plan));
+    }
+    parts.speculator = make_speculator(*chosen.speculative_config, runner, std::move(drafter));
+  }
   log_info("{}", describe(plan));
   if (plan.max_model_len < runner.max_model_len()) {
     log_warning("max_model_len is {} instead of {}: the KV cache holds no more", plan.max_model_len,

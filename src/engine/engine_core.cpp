@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "engine/choose_rope.h"
 #include "engine/logprobs.h"
 #include "engine/request_check.h"
 
@@ -26,33 +27,18 @@ bool leads_running(const Completion& completion) {
   return false;
 }
 
-// For its whole life, by the longest that it may become. Keys that were rotated otherwise are not
-// the keys of the same text.
-void choose_rope(Sequence& sequence, const model::RopeParameters& rope) {
-  if (!rope.depends_on_length()) return;
-  sequence.rope_variant = model::rope_variant(rope, sequence.max_num_tokens);
-  sequence.cache_extras = format("{}:{}", sequence.rope_variant, sequence.cache_extras);
-}
-
 }  // namespace
 
-// What it throws (memory is short) must not leave a thread of the pool.
-void EngineCore::Draw::choose(SamplerScratch& scratch) {
-  try {
-    status = completion->choose_token(logits, scratch);
-  } catch (const std::exception& error) {
-    status = internal_error(error.what());
-  }
-}
-
 EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
-                       const Tokenizer* tokenizer, std::function<double()> clock)
+                       const Tokenizer* tokenizer, std::function<double()> clock,
+                       std::unique_ptr<Speculator> speculator)
     : config_(config),
       executor_(executor),
       tokenizer_(tokenizer),
       clock_(std::move(clock)),
       blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching, config.groups),
-      scheduler_(config.scheduler, blocks_) {}
+      scheduler_(config.scheduler, blocks_),
+      speculator_(std::move(speculator)) {}
 
 // --- requests come and go -----------------------------------------------------------------------
 
@@ -111,7 +97,7 @@ void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
 }
 
 void EngineCore::remove(ActiveRequest& request) {
-  for (const auto& completion : request.completions) scheduler_.remove(*completion);
+  for (const auto& completion : request.completions) stop_running(*completion);
   num_prompt_tokens_ -= request.num_prompt_tokens();
   if (request.deadline) deadlines_.erase({*request.deadline, request.id});
   requests_.erase(request.id);  // the end of `request`
@@ -173,6 +159,7 @@ bool EngineCore::step() {
 }
 
 bool EngineCore::run_step() {
+  if (speculator_ != nullptr) speculator_->draft(scheduler_.running());
   Plan plan = scheduler_.schedule();
   if (plan.slices.empty()) {
     if (deliver()) return true;
@@ -212,14 +199,17 @@ Result<StepOutput> EngineCore::execute(const Plan& plan) {
   }
 }
 
-// A slice's last row, where it comes after all of its sequence's tokens, is one to draw from.
+// Of a slice that reaches the end of its sequence's tokens, the row after the last one and those
+// after drafts are to draw from.
 void EngineCore::add_draws(Plan& plan) {
   for (const ScheduledSlice& slice : plan.slices) {
     plan.draws.resize(plan.draws.size() + static_cast<size_t>(slice.num_logit_rows));
-    if (slice.num_logit_rows == 0 || slice.num_tokens < slice.sequence->num_pending_tokens()) {
+    if (slice.num_logit_rows == 0 ||
+        slice.num_known_tokens() < slice.sequence->num_pending_tokens()) {
       continue;
     }
-    plan.draws.back() = completion_of(slice).next_draw();
+    completion_of(slice).next_draws(
+        std::span(plan.draws).last(static_cast<size_t>(1 + slice.num_draft_tokens)));
   }
 }
 
@@ -250,7 +240,7 @@ void EngineCore::take_results(const Plan& plan, const StepOutput& output) {
   for (const ScheduledSlice& slice : plan.slices) {
     Completion& completion = completion_of(slice);
     if (slice.num_logit_rows > 0) {
-      take_rows(completion, output, logit_row, slice.num_logit_rows);
+      take_rows(slice, output, logit_row);
     } else if (slice.num_hidden_rows > 0) {
       const Status status =
           pool(completion, output.hidden.row_range(hidden_row, slice.num_hidden_rows));
@@ -268,7 +258,7 @@ Status EngineCore::pool(Completion& completion, const ops::Mat& rows) {
   ActiveRequest& request = completion.request();
   request.first_token = request.last_token = clock_();
   note_news(request);
-  scheduler_.remove(completion);
+  stop_running(completion);
   return {};
 }
 
@@ -276,36 +266,39 @@ void EngineCore::note_news(ActiveRequest& request) {
   if (!std::exchange(request.has_news, true)) news_.push_back(request.id);
 }
 
-// Rows [begin, begin + count), of the last tokens that the sequence computed.
-void EngineCore::take_rows(Completion& completion, const StepOutput& output, int64_t begin,
-                           int64_t count) {
+// Rows from `begin` on, of the last tokens that the slice computed: of the prompt, for its
+// logprobs, and those to draw from.
+void EngineCore::take_rows(const ScheduledSlice& slice, const StepOutput& output, int64_t begin) {
+  Completion& completion = completion_of(slice);
   ActiveRequest& request = completion.request();
-  for (int64_t row = begin; row < begin + count; ++row) {
-    if (const TokenId id = output.token(row); id >= 0) {
-      completion.take_token(id);
-      draws_.push_back({&completion, {}, {}});
-      continue;
-    }
-    const int64_t position = completion.num_computed_tokens + row - begin - count;
+  const int64_t end = begin + slice.num_logit_rows;
+  const bool draws = completion.num_pending_tokens() == 0;
+  const int64_t draw_begin = draws ? end - slice.num_draft_tokens - 1 : end;
+  for (int64_t row = begin; row < draw_begin; ++row) {
     const std::span<const float> logits(output.logits.row<float>(row),
                                         static_cast<size_t>(output.logits.cols));
-    if (position + 1 < completion.num_tokens()) {
-      request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[position + 1],
-                                                       *request.request.sampling.prompt_logprobs));
-    } else {
-      begin_draws(completion, logits);
-    }
+    const int64_t next = completion.num_computed_tokens + row + 1 - end;
+    request.prompt_logprobs.push_back(token_logprobs(logits, completion.token_ids[next],
+                                                     *request.request.sampling.prompt_logprobs));
   }
+  if (!draws) return;
+  Draw draw{&completion, output.logits.row_range(draw_begin, end - draw_begin), {}, {}};
+  if (!output.tokens.empty()) {
+    draw.tokens = output.tokens.subspan(static_cast<size_t>(draw_begin),
+                                        static_cast<size_t>(end - draw_begin));
+  }
+  begin_draws(draw);
 }
 
 // At the prompt's end the other answers begin, from the same logits.
-void EngineCore::begin_draws(Completion& leader, std::span<const float> logits) {
-  draws_.push_back({&leader, logits, {}});
+void EngineCore::begin_draws(const Draw& draw) {
+  draws_.push_back(draw);
+  Completion& leader = *draw.completion;
   for (size_t i = 1; leader.num_forks > 0; ++i) {
     Completion& child = *leader.request().completions[i];
     child.first_logit_position = leader.first_logit_position;
     scheduler_.fork(leader, child);
-    draws_.push_back({&child, logits, {}});
+    draws_.push_back({&child, draw.logits, {}, {}});
   }
 }
 
@@ -315,33 +308,42 @@ void EngineCore::draw_tokens() {
   ThreadPool* pool = executor_.pool();
   const auto count = static_cast<int64_t>(draws_.size());
   scratch_.resize(pool == nullptr ? 1 : pool->num_threads());
-  const auto is_open = [](const Draw& draw) { return !draw.logits.empty(); };
-  const auto num_open = std::count_if(draws_.begin(), draws_.end(), is_open);
-  auto choose = [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (is_open(draws_[i])) draws_[i].choose(scratch_[thread]);
-    }
+  const auto num_open = std::count_if(draws_.begin(), draws_.end(),
+                                      [](const Draw& draw) { return draw.needs_logits(); });
+  auto take = [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) draws_[i].take_tokens(scratch_[thread]);
   };
   if (pool == nullptr || num_open < 2) {
-    choose(0, count, 0);
+    take(0, count, 0);
   } else {
-    pool->parallel_for(count, 1, choose);
+    pool->parallel_for(count, 1, take);
   }
   const double now = clock_();
-  for (const Draw& draw : std::exchange(draws_, {})) {
-    Completion& completion = *draw.completion;
-    ActiveRequest& request = completion.request();
-    request.last_token = now;
-    if (!request.first_token) request.first_token = now;
-    note_news(request);
-    if (!draw.status.ok()) {
-      failed_.emplace_back(request.id, draw.status);
-      continue;
-    }
-    completion.append_token();
-    ++totals_.generation_tokens;
-    if (completion.finished()) scheduler_.remove(completion);
+  for (const Draw& draw : std::exchange(draws_, {})) note_tokens(draw, now);
+}
+
+void EngineCore::note_tokens(const Draw& draw, double now) {
+  Completion& completion = *draw.completion;
+  ActiveRequest& request = completion.request();
+  request.last_token = now;
+  if (!request.first_token) request.first_token = now;
+  note_news(request);
+  totals_.generation_tokens += draw.num_taken;
+  if (const int64_t num_drafts = draw.logits.rows - 1; num_drafts > 0) {
+    const int64_t num_accepted = std::max<int64_t>(0, draw.num_taken - 1);
+    scheduler_.accept_drafts(completion, num_accepted);
+    speculator_->observe(completion, num_drafts, num_accepted);
   }
+  if (!draw.status.ok()) {
+    failed_.emplace_back(request.id, draw.status);
+  } else if (completion.finished()) {
+    stop_running(completion);
+  }
+}
+
+void EngineCore::stop_running(Completion& completion) {
+  scheduler_.remove(completion);
+  if (speculator_ != nullptr) speculator_->forget(completion);
 }
 
 // Before the next step, which must not compute them.
@@ -407,6 +409,7 @@ EngineStats EngineCore::stats() const {
   stats.prefix_cache_queries = scheduler_.totals().prefix_cache_queries;
   stats.prefix_cache_hits = scheduler_.totals().prefix_cache_hits;
   stats.num_preemptions = scheduler_.totals().preemptions;
+  if (speculator_ != nullptr) speculator_->add_to(stats);
   return stats;
 }
 

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "engine/completion.h"
+#include "engine/draw.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
+#include "engine/speculator.h"
 #include "model/rope.h"
 
 namespace octavo::engine {
@@ -31,9 +33,10 @@ struct EngineCoreConfig {
 
 class EngineCore {
  public:
-  // `tokenizer` may be null. `clock` gives seconds; monotonic.
+  // `tokenizer` may be null. `clock` gives seconds; monotonic. Without a `speculator` each step
+  // gives a sequence one token.
   EngineCore(const EngineCoreConfig& config, Executor& executor, const Tokenizer* tokenizer,
-             std::function<double()> clock);
+             std::function<double()> clock, std::unique_ptr<Speculator> speculator = nullptr);
 
   // Checks a request as far as it can be without running. May be called from any thread.
   Result<std::unique_ptr<ActiveRequest>> prepare(RequestId id, EngineRequest request,
@@ -71,14 +74,6 @@ class EngineCore {
   bool check_integrity() const;
 
  private:
-  // A token to be chosen; without logits it is already.
-  struct Draw {
-    Completion* completion;
-    std::span<const float> logits;
-    Status status;
-    void choose(SamplerScratch& scratch);
-  };
-
   bool run_step();
   Result<StepOutput> execute(const Plan& plan);
   static void add_draws(Plan& plan);
@@ -87,9 +82,11 @@ class EngineCore {
   void take_results(const Plan& plan, const StepOutput& output);
   Status pool(Completion& completion, const ops::Mat& rows);
   void note_news(ActiveRequest& request);
-  void take_rows(Completion& completion, const StepOutput& output, int64_t begin, int64_t count);
-  void begin_draws(Completion& leader, std::span<const float> logits);
+  void take_rows(const ScheduledSlice& slice, const StepOutput& output, int64_t begin);
+  void begin_draws(const Draw& draw);
   void draw_tokens();
+  void note_tokens(const Draw& draw, double now);
+  void stop_running(Completion& completion);
   void end_failed();
   void emit(ActiveRequest& request, bool last, Status status);
   void remove(ActiveRequest& request);
@@ -100,6 +97,7 @@ class EngineCore {
   std::function<double()> clock_;
   BlockManager blocks_;
   Scheduler scheduler_;
+  std::unique_ptr<Speculator> speculator_;
   std::map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
   int64_t num_prompt_tokens_ = 0;  // of all of these
   std::set<std::pair<double, RequestId>> deadlines_;

@@ -26,7 +26,8 @@ class Executor {
   // Begins a step; `plan` stays as it is until wait() returns. After an error there is no step.
   virtual Status execute_async(const Plan& plan) = 0;
 
-  // Waits for the step's end and moves the num_computed_tokens of its sequences on.
+  // Waits for the step's end and moves the num_computed_tokens of its sequences on, by all but
+  // drafts.
   virtual Result<StepOutput> wait() = 0;
 
   // Whether a step is computed between the two calls, while the caller does something else.

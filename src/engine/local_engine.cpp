@@ -35,7 +35,8 @@ Result<std::unique_ptr<AsyncEngine>> LocalEngine::start(Parts parts) {
 
 LocalEngine::LocalEngine(Parts parts)
     : parts_(std::move(parts)),
-      core_(parts_.core, *parts_.executor, parts_.tokenizer.get(), parts_.clock),
+      core_(parts_.core, *parts_.executor, parts_.tokenizer.get(), parts_.clock,
+            std::move(parts_.speculator)),
       stats_(core_.stats()),
       last_step_(parts_.clock()) {}
 

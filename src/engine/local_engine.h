@@ -22,7 +22,8 @@ class LocalEngine final : public AsyncEngine {
     EngineConfig config;
     EngineCoreConfig core;
     std::unique_ptr<Executor> executor;
-    std::unique_ptr<Tokenizer> tokenizer;  // may be null
+    std::unique_ptr<Speculator> speculator;  // may be null
+    std::unique_ptr<Tokenizer> tokenizer;    // may be null
     std::function<double()> clock;
   };
   static Result<std::unique_ptr<AsyncEngine>> start(Parts parts);

@@ -230,7 +230,7 @@ Result<StepOutput> ModelRunner::end() {
     device.synchronize();
   }
   for (const ScheduledSlice& slice : step_.slices) {
-    slice.sequence->num_computed_tokens += slice.num_tokens;
+    slice.sequence->num_computed_tokens += slice.num_known_tokens();
   }
   return output;
 }

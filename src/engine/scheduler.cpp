@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "ops/attention_args.h"
 
 namespace octavo::engine {
 namespace {
@@ -122,6 +123,7 @@ void Scheduler::preempt(Sequence& sequence) {
   stop_running(sequence);
   blocks_.shrink(sequence.block_table, 0);
   sequence.num_computed_tokens = 0;
+  sequence.draft_token_ids.clear();
   sequence.state = SequenceState::kWaiting;
   sequence.preempted = true;
   ++sequence.num_preemptions;
@@ -139,8 +141,11 @@ Plan Scheduler::schedule() {
   top_up(plan, budget);
   // Kernels for few query rows compute the sequences that stand first. A prompt of many chunks is
   // older than those that decode beside it.
-  std::stable_partition(plan.slices.begin(), plan.slices.end(),
-                        [](const ScheduledSlice& slice) { return slice.num_tokens == 1; });
+  const auto length_class = [](const ScheduledSlice& slice) {
+    return slice.num_tokens == 1 ? 0 : slice.num_tokens <= ops::kMaxShortRows ? 1 : 2;
+  };
+  std::stable_sort(plan.slices.begin(), plan.slices.end(),
+                   [&](const auto& a, const auto& b) { return length_class(a) < length_class(b); });
   return plan;
 }
 
@@ -179,13 +184,37 @@ int64_t Scheduler::chunk_of(const Sequence& sequence, const Budget& budget) cons
   return std::max<int64_t>(0, std::min(chunk, rows_end - sequence.num_computed_tokens));
 }
 
-void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens) {
-  const ScheduledSlice slice = slice_of(sequence, num_tokens);
+// How many drafts a sequence that decodes may have, with blocks for them: of what no other that
+// decodes needs, and no further than its last token, which nothing comes after.
+int64_t Scheduler::num_drafts_of(Sequence& sequence, const Budget& budget) {
+  const int64_t num_tokens = sequence.num_tokens();
+  const int64_t most =
+      std::min({static_cast<int64_t>(sequence.draft_token_ids.size()),
+                sequence.max_num_tokens - num_tokens - 1, budget.tokens - budget.decode_tokens,
+                budget.logit_rows - budget.decode_tokens});
+  if (most <= 0) return 0;
+  const int64_t block_size = blocks_.block_size();
+  const int64_t spare = blocks_.num_available_blocks() - num_running() * blocks_.num_groups();
+  const int64_t last_page_end = (num_tokens + block_size - 1) / block_size * block_size;
+  const int64_t end =
+      last_page_end + std::max<int64_t>(0, spare) / blocks_.num_groups() * block_size;
+  const int64_t num_drafts = std::min(most, end - num_tokens);
+  std::vector<BlockCopy> copies;
+  const bool fits = blocks_.grow(sequence.block_table, sequence.num_computed_tokens,
+                                 {num_tokens + num_drafts, num_tokens + num_drafts}, copies);
+  OCTAVO_CHECK(fits && copies.empty());
+  return num_drafts;
+}
+
+void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens,
+                             int64_t num_drafts) {
+  ScheduledSlice slice = slice_of(sequence, num_tokens + num_drafts);
+  slice.num_draft_tokens = num_drafts;
   plan.slices.push_back(slice);
-  plan.num_tokens += num_tokens;
+  plan.num_tokens += slice.num_tokens;
   plan.num_logit_rows += slice.num_logit_rows;
   plan.num_hidden_rows += slice.num_hidden_rows;
-  budget.tokens -= num_tokens;
+  budget.tokens -= slice.num_tokens;
   budget.logit_rows -= slice.num_logit_rows;
 }
 
@@ -203,7 +232,7 @@ bool Scheduler::schedule_running(Plan& plan, Budget& budget) {
       all_stay = false;
     }
     if (sequence.state != SequenceState::kRunning) break;
-    append_slice(plan, budget, sequence, chunk);
+    append_slice(plan, budget, sequence, chunk, decode ? num_drafts_of(sequence, budget) : 0);
     if (decode) --budget.decode_tokens;
   }
   budget.decode_tokens = 0;
@@ -282,7 +311,7 @@ void Scheduler::top_up(Plan& plan, Budget& budget) const {
   for (ScheduledSlice& slice : plan.slices) {
     if (budget.tokens == 0) return;
     Sequence& sequence = *slice.sequence;
-    if (slice.num_tokens == sequence.num_pending_tokens()) continue;
+    if (slice.num_known_tokens() == sequence.num_pending_tokens()) continue;
     budget.tokens += slice.num_tokens;
     budget.logit_rows += slice.num_logit_rows;
     const ScheduledSlice more = slice_of(sequence, chunk_of(sequence, budget));
@@ -296,14 +325,21 @@ void Scheduler::top_up(Plan& plan, Budget& budget) const {
 }
 
 void Scheduler::complete(const Plan& plan) {
-  for (const ScheduledSlice& slice : plan.slices) {
-    Sequence& sequence = *slice.sequence;
-    sequence.first_logit_position =
-        std::max(sequence.first_logit_position, sequence.num_computed_tokens);
-    blocks_.index_computed(sequence.block_table, sequence.token_ids, sequence.num_computed_tokens,
-                           sequence.cache_extras);
-    blocks_.release_unseen(sequence.block_table, sequence.num_computed_tokens);
-  }
+  for (const ScheduledSlice& slice : plan.slices) make_findable(*slice.sequence);
+}
+
+void Scheduler::accept_drafts(Sequence& sequence, int64_t num_drafts) {
+  sequence.num_computed_tokens += num_drafts;
+  OCTAVO_CHECK(sequence.num_pending_tokens() >= 0);
+  make_findable(sequence);
+}
+
+void Scheduler::make_findable(Sequence& sequence) {
+  sequence.first_logit_position =
+      std::max(sequence.first_logit_position, sequence.num_computed_tokens);
+  blocks_.index_computed(sequence.block_table, sequence.token_ids, sequence.num_computed_tokens,
+                         sequence.cache_extras);
+  blocks_.release_unseen(sequence.block_table, sequence.num_computed_tokens);
 }
 
 }  // namespace octavo::engine

@@ -30,7 +30,7 @@ struct SchedulerConfig {
 // One step's work: all that the scheduler tells who executes it.
 struct Plan {
   std::vector<BlockCopy> copies;       // to be made in this order, before anything is computed
-  std::vector<ScheduledSlice> slices;  // those of one token first
+  std::vector<ScheduledSlice> slices;  // those of one token first, then others that are short
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
   int64_t num_hidden_rows = 0;
@@ -56,6 +56,10 @@ class Scheduler {
 
   // The plan was computed: its full blocks become findable.
   void complete(const Plan& plan);
+
+  // So many drafts of the last plan were right, and have become tokens of the sequence: they are
+  // computed already.
+  void accept_drafts(Sequence& sequence, int64_t num_drafts);
 
   // `child`, new, goes on from where `parent` is, a running sequence that announced forks.
   void fork(Sequence& parent, Sequence& child);
@@ -96,7 +100,9 @@ class Scheduler {
   Budget start_step() const;
   bool short_prompt_wants_in() const;
   int64_t chunk_of(const Sequence& sequence, const Budget& budget) const;
-  void append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens);
+  int64_t num_drafts_of(Sequence& sequence, const Budget& budget);
+  void append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens,
+                    int64_t num_drafts = 0);
   bool schedule_running(Plan& plan, Budget& budget);
   void admit_waiting(Plan& plan, Budget& budget);
   void top_up(Plan& plan, Budget& budget) const;
@@ -107,6 +113,7 @@ class Scheduler {
   void start_running(Sequence& sequence);
   void stop_running(Sequence& sequence);
   void preempt(Sequence& sequence);
+  void make_findable(Sequence& sequence);
 
   SchedulerConfig config_;
   BlockManager& blocks_;

@@ -17,6 +17,9 @@ enum class SequenceState { kNew, kWaiting, kRunning };
 struct Sequence {
   std::vector<TokenId> token_ids;   // prompt, then what was generated
   int64_t num_computed_tokens = 0;  // of these, keys and values are in the cache
+  // Guesses at what follows token_ids, which the next step may compute along: those that are right
+  // become tokens then, the others never were.
+  std::vector<TokenId> draft_token_ids;
   BlockTable block_table;
   int64_t rope_variant = 0;  // model::rope_variant of the length it may reach; never changes
 
@@ -39,15 +42,23 @@ struct Sequence {
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_pending_tokens() const { return num_tokens() - num_computed_tokens; }
+  TokenId token_or_draft(int64_t position) const {
+    return position < num_tokens() ? token_ids[position] : draft_token_ids[position - num_tokens()];
+  }
 };
 
 // The next `num_tokens` uncomputed tokens of a sequence, whose block table already covers them, and
-// of the last how many of these logits, or hidden states, are wanted.
+// of the last how many of these logits, or hidden states, are wanted. The last of them may be
+// drafts.
 struct ScheduledSlice {
   Sequence* sequence = nullptr;
   int64_t num_tokens = 0;
   int64_t num_logit_rows = 0;
   int64_t num_hidden_rows = 0;
+  int64_t num_draft_tokens = 0;  // of num_tokens
+
+  // Whatever becomes of the drafts, these are computed.
+  int64_t num_known_tokens() const { return num_tokens - num_draft_tokens; }
 };
 
 }  // namespace octavo::engine

@@ -7,7 +7,7 @@ constexpr auto kSupported = GgmlSupport::kSupported;
 constexpr auto kActivation = GgmlSupport::kActivationOnly;
 constexpr auto kRemoved = GgmlSupport::kRemoved;
 
-constexpr GgmlType kTypes[] = {
+constexpr GgmlType kGgmlTypes[] = {
     {0, "F32", 1, 4, kSupported, DType::kF32},
     {1, "F16", 1, 2, kSupported, DType::kF16},
     {2, "Q4_0", 32, 18, kSupported, DType::kQ4_0},
@@ -55,8 +55,8 @@ constexpr GgmlType kTypes[] = {
 
 // The id is the index, so that look-up is one bounds check.
 constexpr bool ids_are_indexes() {
-  for (uint32_t i = 0; i < std::size(kTypes); ++i) {
-    if (kTypes[i].id != i) return false;
+  for (uint32_t i = 0; i < std::size(kGgmlTypes); ++i) {
+    if (kGgmlTypes[i].id != i) return false;
   }
   return true;
 }
@@ -65,15 +65,15 @@ static_assert(ids_are_indexes());
 }  // namespace
 
 std::span<const GgmlType> ggml_types() {
-  return kTypes;
+  return kGgmlTypes;
 }
 
 const GgmlType* find_ggml_type(uint32_t id) {
-  return id < std::size(kTypes) ? &kTypes[id] : nullptr;
+  return id < std::size(kGgmlTypes) ? &kGgmlTypes[id] : nullptr;
 }
 
 const GgmlType* ggml_type_of(DType dtype) {
-  for (const GgmlType& type : kTypes) {
+  for (const GgmlType& type : kGgmlTypes) {
     if (type.dtype == dtype) return &type;
   }
   return nullptr;

@@ -21,7 +21,7 @@ struct NamedType {
   std::string_view name;
   DType dtype;
 };
-constexpr NamedType kTypes[] = {
+constexpr NamedType kNamedTypes[] = {
     {"F64", DType::kF64},   {"F32", DType::kF32},        {"F16", DType::kF16},
     {"BF16", DType::kBF16}, {"I64", DType::kI64},        {"I32", DType::kI32},
     {"I16", DType::kI16},   {"I8", DType::kI8},          {"U64", DType::kU64},
@@ -68,7 +68,7 @@ class EntryReader {
  private:
   Result<DType> read_dtype() const {
     const std::string name = OCTAVO_TRY(json_string(entry_, "dtype", where_));
-    for (const NamedType& type : kTypes) {
+    for (const NamedType& type : kNamedTypes) {
       if (type.name == name) return type.dtype;
     }
     return unsupported(format("{}: dtype '{}' is not known", where_, name));
@@ -141,7 +141,7 @@ Status read_metadata(const Json& value, const std::string& path, JsonObject& met
 }  // namespace
 
 std::string_view safetensors_type_name(DType dtype) {
-  for (const NamedType& type : kTypes) {
+  for (const NamedType& type : kNamedTypes) {
     if (type.dtype == dtype) return type.name;
   }
   return "";

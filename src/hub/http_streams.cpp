@@ -22,7 +22,7 @@ struct Stream {
 };
 
 // libcurl is C: no exception may pass through it.
-size_t on_body(char* data, size_t unit, size_t count, void* context) {
+size_t on_stream_body(char* data, size_t unit, size_t count, void* context) {
   auto& stream = *static_cast<Stream*>(context);
   try {
     stream.sink->on_bytes({data, unit * count});
@@ -52,7 +52,7 @@ void set_options(Stream& stream) {
   curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(handle, CURLOPT_TIMEOUT, kTimeoutS);
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, stream.headers.get());
-  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_stream_body);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &stream);
   curl_easy_setopt(handle, CURLOPT_PRIVATE, &stream);
   if (stream.request.body.empty()) return;

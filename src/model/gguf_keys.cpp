@@ -10,22 +10,22 @@ namespace octavo::model {
 namespace {
 
 // Keys that some architecture has, and that change the result.
-constexpr std::string_view kInfluences[] = {"expert_count",
-                                            "expert_used_count",
-                                            "expert_shared_count",
-                                            "expert_weights_scale",
-                                            "attention.sliding_window",
-                                            "attention.clamp_kqv",
-                                            "attention.max_alibi_bias",
-                                            "attention.scale",
-                                            "attention.logit_softcapping",
-                                            "final_logit_softcapping",
-                                            "logit_scale",
-                                            "residual_scale",
-                                            "embedding_scale",
-                                            "attn_logit_softcapping",
-                                            "rope.scaling.attn_factor",
-                                            "rope.scaling.yarn_log_multiplier"};
+constexpr std::string_view kInfluencingKeys[] = {"expert_count",
+                                                 "expert_used_count",
+                                                 "expert_shared_count",
+                                                 "expert_weights_scale",
+                                                 "attention.sliding_window",
+                                                 "attention.clamp_kqv",
+                                                 "attention.max_alibi_bias",
+                                                 "attention.scale",
+                                                 "attention.logit_softcapping",
+                                                 "final_logit_softcapping",
+                                                 "logit_scale",
+                                                 "residual_scale",
+                                                 "embedding_scale",
+                                                 "attn_logit_softcapping",
+                                                 "rope.scaling.attn_factor",
+                                                 "rope.scaling.yarn_log_multiplier"};
 
 Result<int64_t> in_range(const std::string& path, const std::string& name, int64_t value,
                          int64_t max) {
@@ -94,7 +94,7 @@ Result<int64_t> GgufKeys::uniform(const std::string& name, const JsonArray& valu
 }
 
 Status GgufKeys::judge_rest() {
-  for (const std::string_view key : kInfluences) {
+  for (const std::string_view key : kInfluencingKeys) {
     if (read_.contains(prefix_ + std::string(key))) continue;
     const double value = OCTAVO_TRY(number_or_none(key));  // zero means: not used
     if (value == 0) continue;

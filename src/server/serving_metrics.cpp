@@ -137,11 +137,30 @@ void ServingMetrics::write_counters(std::string& out, const EngineStats& stats) 
     write_sample(out, "vllm:prompt_tokens_by_source_total",
                  format("{},source=\"{}\"", labels_, source), static_cast<double>(count));
   }
+  if (!stats.spec_decode_num_accepted_tokens_per_pos.empty()) write_spec_decode(out, stats);
   counter("vllm:admission_rejections_total", "Requests that were refused.", stats.num_refused);
   write_metric_head(out, "vllm:request_success_total", "counter", "Requests that have ended.");
   for (const auto& [reason, count] : finished_) {
     write_sample(out, "vllm:request_success_total",
                  format("{},finished_reason=\"{}\"", labels_, reason), static_cast<double>(count));
+  }
+}
+
+void ServingMetrics::write_spec_decode(std::string& out, const EngineStats& stats) const {
+  const auto counter = [&](std::string_view name, std::string_view help, int64_t value) {
+    write_value(out, name, "counter", help, labels_, static_cast<double>(value));
+  };
+  counter("vllm:spec_decode_num_drafts_total", "Steps of a sequence that checked drafts.",
+          stats.spec_decode_num_drafts);
+  counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens that were checked.",
+          stats.spec_decode_num_draft_tokens);
+  counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were right.",
+          stats.spec_decode_num_accepted_tokens);
+  const char* const by_position = "vllm:spec_decode_num_accepted_tokens_per_pos_total";
+  write_metric_head(out, by_position, "counter", "Draft tokens that were right, by their place.");
+  for (size_t i = 0; i < stats.spec_decode_num_accepted_tokens_per_pos.size(); ++i) {
+    write_sample(out, by_position, format("{},position=\"{}\"", labels_, i),
+                 static_cast<double>(stats.spec_decode_num_accepted_tokens_per_pos[i]));
   }
 }
 

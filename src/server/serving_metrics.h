@@ -40,6 +40,7 @@ class ServingMetrics {
  private:
   void write_gauges(std::string& out, const EngineStats& stats, const EngineConfig& config) const;
   void write_counters(std::string& out, const EngineStats& stats) const;
+  void write_spec_decode(std::string& out, const EngineStats& stats) const;
   void write_histograms(std::string& out) const;
   void write_http(std::string& out) const;
 

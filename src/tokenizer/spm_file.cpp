@@ -15,7 +15,7 @@
 namespace octavo::tokenizer {
 namespace {
 
-constexpr int64_t kMaxTokens = int64_t{1} << 24;
+constexpr int64_t kMaxPieces = int64_t{1} << 24;
 
 // The fields that are read, by their numbers in SentencePiece's messages.
 enum ModelField : uint8_t { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3 };
@@ -132,7 +132,7 @@ Status read_added_tokens(const HfConfig& config, SpmFile& file) {
     const std::string_view key(entry.key().data(), entry.key().size());
     int64_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxTokens) {
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxPieces) {
       return data_loss(format("{}: '{}' is no id", where, key));
     }
     by_id[id] = &entry.value();

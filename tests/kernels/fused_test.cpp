@@ -20,14 +20,14 @@ using ops::QkNorm;
 
 constexpr int64_t kRowCounts[] = {1, 2, 5, 8, 9, 40, 131};
 
-struct Case {
+struct FusedCase {
   std::string_view isa;
   DType dtype;
   DType other;  // of the values and of the down projection
 };
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<FusedCase> fused_cases() {
+  std::vector<FusedCase> cases;
   for (const std::string_view isa : backends::cpu::kIsaNames) {
     if (!backends::cpu::isa_supported(*backends::cpu::parse_isa(isa))) continue;
     for (int i = 0; i < kNumDTypes; ++i) {
@@ -43,7 +43,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string fused_name(const ::testing::TestParamInfo<FusedCase>& info) {
   return std::string(info.param.isa) + "_" + std::string(dtype_traits(info.param.dtype).name) +
          "_" + std::string(dtype_traits(info.param.other).name);
 }
@@ -63,7 +63,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-class Fused : public ::testing::TestWithParam<Case> {
+class Fused : public ::testing::TestWithParam<FusedCase> {
  protected:
   Fused() {
     const Result<Backend> backend = backends::open_cpu(Arithmetic::kAuto, GetParam().isa);
@@ -243,7 +243,7 @@ TEST_P(Fused, IsChosen) {
   EXPECT_NE(fused_.norm_gated_mlp, plain_.norm_gated_mlp);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Fused, ::testing::ValuesIn(all_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Table, Fused, ::testing::ValuesIn(fused_cases()), fused_name);
 
 }  // namespace
 }  // namespace octavo::testing

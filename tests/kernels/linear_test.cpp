@@ -17,13 +17,13 @@ namespace {
 using backends::Arithmetic;
 using backends::cpu::Kernel;
 
-struct Case {
+struct LinearCase {
   const Kernel* kernel;
   DType dtype;
 };
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<LinearCase> linear_cases() {
+  std::vector<LinearCase> cases;
   for (const Kernel* kernel : runnable_kernels("linear")) {
     for (int i = 0; i < kNumDTypes; ++i) {
       const auto dtype = static_cast<DType>(i);
@@ -34,7 +34,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string linear_name(const ::testing::TestParamInfo<LinearCase>& info) {
   return std::string(info.param.kernel->name) + "_" +
          std::string(dtype_traits(info.param.dtype).name);
 }
@@ -92,7 +92,7 @@ double linear_error(const PaddedMat& actual, const PaddedMat& x, const ops::Line
   return worst;
 }
 
-class LinearKernel : public ::testing::TestWithParam<Case> {
+class LinearKernel : public ::testing::TestWithParam<LinearCase> {
  protected:
   // At least `cols`.
   int64_t whole_blocks(int64_t cols) const {
@@ -387,7 +387,7 @@ TEST_P(LinearKernel, RowsOfPackedWeightsCanBeHadBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, LinearKernel, ::testing::ValuesIn(all_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Table, LinearKernel, ::testing::ValuesIn(linear_cases()), linear_name);
 
 }  // namespace
 }  // namespace octavo::testing

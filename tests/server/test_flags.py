@@ -45,7 +45,11 @@ class FlagsTest(unittest.TestCase):
                 (["m", "--tensor-parallel-size", "2"], "one device"),
                 (["m", "-tp", "2"], "--tensor-parallel-size"),
                 (["m", "--enable-lora"], "LoRA"),
-                (["m", "--speculative-config.method", "ngram"], "--speculative-config"),
+                (["m", "--speculative-config", '{"method": 1}'], "--speculative-config"),
+                (["m", "--speculative-config", '{"k": 1}'], "'k' is not known"),
+                (["m", "--speculative-config.num_speculative_tokens", "x"],
+                 "num_speculative_tokens"),
+                (["m", "--speculative-model", "x"], "use --speculative-config"),
                 (["m", "--override-generation-config", "[1]"], "--override-generation-config"),
                 (["m", "--uvicorn-log-level", "loud"], "loud"),
                 (["m", "--config", "/no/such/file"], "/no/such/file")]:

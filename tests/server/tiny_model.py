@@ -64,11 +64,13 @@ def q8_0(generator, count):
     return b"".join(scale + raw[i:i + 32] for i in range(0, count, 32))
 
 
-def write_tiny_model(path, vocab_path):
+def write_tiny_model(path, vocab_path, idle_layers=0):
+    """Further `idle_layers` add zero to what passes: the same model, but slower."""
     metadata = read_metadata(vocab_path)
-    u32 = {"block_count": LAYERS, "embedding_length": HIDDEN, "feed_forward_length": FEED_FORWARD,
-           "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS,
-           "context_length": CONTEXT, "rope.dimension_count": HIDDEN // HEADS,
+    u32 = {"block_count": LAYERS + idle_layers, "embedding_length": HIDDEN,
+           "feed_forward_length": FEED_FORWARD, "attention.head_count": HEADS,
+           "attention.head_count_kv": KV_HEADS, "context_length": CONTEXT,
+           "rope.dimension_count": HIDDEN // HEADS,
            "attention.key_length": HIDDEN // HEADS, "attention.value_length": HIDDEN // HEADS}
     for key, value in u32.items():
         metadata["llama." + key] = struct.pack("<II", UINT32, value)
@@ -80,25 +82,28 @@ def write_tiny_model(path, vocab_path):
     generator = random.Random(1)
     tensors = []
 
-    def matrix(name, rows, columns):
-        tensors.append((name, 8, (columns, rows), q8_0(generator, rows * columns)))
+    def matrix(name, rows, columns, idle=False):
+        count = rows * columns
+        data = bytes(count // 32 * 34) if idle else q8_0(generator, count)
+        tensors.append((name, 8, (columns, rows), data))
 
     def norm(name):
         tensors.append((name, 0, (HIDDEN,), struct.pack("<f", 1.5) * HIDDEN))
 
     kv_size = HIDDEN // HEADS * KV_HEADS
     matrix("token_embd.weight", vocab_size, HIDDEN)
-    for layer in range(LAYERS):
+    for layer in range(LAYERS + idle_layers):
+        idle = layer >= LAYERS
         at = f"blk.{layer}."
         norm(at + "attn_norm.weight")
         matrix(at + "attn_q.weight", HIDDEN, HIDDEN)
         matrix(at + "attn_k.weight", kv_size, HIDDEN)
         matrix(at + "attn_v.weight", kv_size, HIDDEN)
-        matrix(at + "attn_output.weight", HIDDEN, HIDDEN)
+        matrix(at + "attn_output.weight", HIDDEN, HIDDEN, idle)
         norm(at + "ffn_norm.weight")
         matrix(at + "ffn_gate.weight", FEED_FORWARD, HIDDEN)
         matrix(at + "ffn_up.weight", FEED_FORWARD, HIDDEN)
-        matrix(at + "ffn_down.weight", HIDDEN, FEED_FORWARD)
+        matrix(at + "ffn_down.weight", HIDDEN, FEED_FORWARD, idle)
     norm("output_norm.weight")
 
     with open(path, "wb") as file:

@@ -11,7 +11,9 @@
 #include "base/rng.h"
 #include "engine/engine_core.h"
 #include "engine/loaded_model.h"
+#include "engine/ngram_drafter.h"
 #include "support/letter_tokenizer.h"
+#include "support/test_drafters.h"
 
 namespace octavo::testing {
 namespace {
@@ -57,10 +59,10 @@ class RecordingExecutor : public engine::Executor {
     int64_t row = 0;
     for (const engine::ScheduledSlice& slice : plan_.slices) {
       const auto& completion = static_cast<const Completion&>(*slice.sequence);
+      const int64_t end = completion.num_computed_tokens + slice.num_draft_tokens;
       for (int64_t i = slice.num_logit_rows; i > 0; --i, ++row) {
         if (output->token(row) >= 0) continue;
-        on_row_(completion, completion.num_computed_tokens - i,
-                {logits.row<float>(row), static_cast<size_t>(logits.cols)});
+        on_row_(completion, end - i, {logits.row<float>(row), static_cast<size_t>(logits.cols)});
       }
     }
     return output;
@@ -135,6 +137,7 @@ class Harness {
         std::max(options.long_prompt_tokens, options.max_prompt_tokens) + options.max_answer_tokens;
     max_model_len_ = std::min(longest, model->max_model_len());
     for (const int64_t block_size : options.block_sizes) runners_.push_back(load(block_size));
+    draft_runner_ = load(options.block_sizes.back());
   }
 
   void run() {
@@ -150,6 +153,8 @@ class Harness {
     EXPECT_GT(num_preemptions_, 0);
     EXPECT_GT(num_cached_tokens_, 0);
     EXPECT_EQ(num_given_back_ > 0, options_.gives_back);
+    EXPECT_GT(num_accepted_, 0);
+    EXPECT_LT(num_accepted_, num_drafted_);
   }
 
  private:
@@ -297,10 +302,13 @@ class Harness {
     RecordingExecutor executor(
         runner, true,
         [&](const Completion& completion, int64_t position, std::span<const float> row) {
-          const Case& asked = *cases[completion.request().id];
-          expect_same_row(asked.answers[completion.output().index], position, row);
+          const Expected& expected = answer_of(cases, completion);
+          if (drafts_are_right(completion, expected, position)) {
+            expect_same_row(expected, position, row);
+          }
         });
-    EngineCore core(config, executor, tokenizer_.get(), [] { return 0.0; });
+    EngineCore core(
+        config, executor, tokenizer_.get(), [] { return 0.0; }, random_speculator(rng, cases));
     std::vector<std::unique_ptr<Collector>> collectors;
     const int64_t cancel_one_in = one_in(rng, 3) ? 6 : 1000;
     for (int64_t step = 0; collectors.size() < cases.size() || core.has_requests(); ++step) {
@@ -329,6 +337,64 @@ class Harness {
     EXPECT_EQ(stats.num_finished + stats.num_cancelled, stats.num_submitted);
     num_preemptions_ += stats.num_preemptions;
     num_cached_tokens_ += stats.prefix_cache_hits;
+    num_drafted_ += stats.spec_decode_num_draft_tokens;
+    num_accepted_ += stats.spec_decode_num_accepted_tokens;
+  }
+
+  static const Expected& answer_of(const std::vector<const Case*>& cases,
+                                   const Completion& completion) {
+    return cases[completion.request().id]->answers[completion.output().index];
+  }
+
+  // Whether what stands before the row at `position` is the answer's beginning.
+  static bool drafts_are_right(const Completion& completion, const Expected& expected,
+                               int64_t position) {
+    const std::vector<TokenId>& answer = expected.output.token_ids;
+    const int64_t num_before = position + 1 - completion.request().num_prompt_tokens();
+    if (num_before >= static_cast<int64_t>(answer.size())) return false;
+    for (int64_t i = completion.num_generated_tokens(); i < num_before; ++i) {
+      const int64_t draft = i - completion.num_generated_tokens();
+      if (completion.draft_token_ids[draft] != answer[i]) return false;
+    }
+    return true;
+  }
+
+  // Of the model itself, with room for some or for all.
+  engine::ModelDrafterConfig random_draft_config(Rng& rng) const {
+    engine::ModelDrafterConfig config;
+    config.block_size = draft_runner_->limits().block_size;
+    config.groups = draft_runner_->kv_groups().spans;
+    config.num_blocks = std::min(draft_runner_->num_kv_blocks(),
+                                 draft_runner_->kv_groups().num_groups() * (4 + below(rng, 50)));
+    config.enable_prefix_caching = !one_in(rng, 3);
+    config.max_num_batched_tokens = 16 + below(rng, 100);
+    config.max_logit_rows = 1 + below(rng, 16);
+    config.max_model_len = max_model_len_;
+    config.vocab_size = config.target_vocab_size = vocab_size_;
+    return config;
+  }
+
+  std::unique_ptr<engine::Speculator> random_speculator(
+      Rng& rng, const std::vector<const Case*>& cases) const {
+    if (one_in(rng, 4)) return nullptr;
+    engine::SpeculatorConfig config;
+    config.num_speculative_tokens = 1 + below(rng, 6);
+    config.row_cost = one_in(rng, 2) ? 0.0 : 0.1;
+    const auto answer = [cases](const Completion& completion) -> const std::vector<TokenId>& {
+      return answer_of(cases, completion).output.token_ids;
+    };
+    std::unique_ptr<engine::Drafter> drafter;
+    const int64_t kind = below(rng, 4);
+    if (kind == 0) {
+      const int64_t least = 1 + below(rng, 2);
+      drafter = std::make_unique<engine::NgramDrafter>(least, least + below(rng, 3));
+    } else if (kind == 1) {
+      drafter =
+          std::make_unique<CheckedModelDrafter>(random_draft_config(rng), *draft_runner_, answer);
+    } else {
+      drafter = std::make_unique<FallibleOracle>(rng.next_u64(), vocab_size_, answer);
+    }
+    return std::make_unique<engine::Speculator>(config, std::move(drafter));
   }
 
   void count_given_back(const EngineCore& core, size_t num_requests) {
@@ -378,9 +444,12 @@ class Harness {
   int64_t max_model_len_ = 0;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::vector<std::unique_ptr<ModelRunner>> runners_;  // of several block sizes
+  std::unique_ptr<ModelRunner> draft_runner_;
   std::vector<Case> pool_;
   int64_t num_preemptions_ = 0;
   int64_t num_cached_tokens_ = 0;
+  int64_t num_drafted_ = 0;
+  int64_t num_accepted_ = 0;
   int64_t num_given_back_ = 0;  // sequences and steps where the first block was gone
 };
 

@@ -1,5 +1,6 @@
 // Random schedules on a real model, and what must hold for each: an answer, and every logit that
-// led to it, is bit for bit what the request gives alone, computed whole, with nothing cached.
+// led to it, is bit for bit what the request gives alone, computed whole, with nothing cached
+// and nothing guessed ahead.
 #pragma once
 
 #include <cstdint>

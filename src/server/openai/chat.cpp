@@ -166,7 +166,7 @@ std::string echoed(const JsonObject& body, const std::string& role) {
   return std::string(to_view(content->get_string()));
 }
 
-Result<ChatRequest> parse_request(App& app, const JsonObject& body) {
+Result<ChatRequest> parse_chat(App& app, const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   ChatRequest request;
@@ -191,8 +191,8 @@ Result<ChatRequest> parse_request(App& app, const JsonObject& body) {
   return request;
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
-  ChatRequest request = OCTAVO_TRY(parse_request(app, body));
+Result<GenerationJob> make_chat_job(App& app, const HttpRequest& http, const JsonObject& body) {
+  ChatRequest request = OCTAVO_TRY(parse_chat(app, body));
   GenerationJob job;
   job.stream = request.options.stream;
   job.id = make_response_id("chatcmpl-", http, request.options.request_id);
@@ -208,7 +208,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObje
 }  // namespace
 
 void handle_chat_completions(App& app, const std::shared_ptr<Exchange>& exchange) {
-  answer_generation(app, exchange, make_job);
+  answer_generation(app, exchange, make_chat_job);
 }
 
 }  // namespace octavo::server

@@ -13,8 +13,6 @@
 namespace octavo::server {
 namespace {
 
-constexpr int64_t kDefaultMaxTokens = 16;
-
 struct CompletionsRequest {
   GenerationOptions options;
   std::vector<Prompt> prompts;
@@ -142,7 +140,7 @@ class CompletionsFormat final : public OutputFormat {
   std::vector<CompletionLogprobs> logprobs_;                      // by answer
 };
 
-Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
+Result<CompletionsRequest> parse_completions(App& app, const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   CompletionsRequest request;
@@ -151,7 +149,7 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   request.prompt_logprobs = sampling.prompt_logprobs.has_value();
   fields.read("echo", request.echo);
   fields.read("logprobs", sampling.logprobs);
-  read_max_tokens(fields, kDefaultMaxTokens, sampling);
+  read_max_tokens(fields, sampling);
   limit_max_tokens(app.config(), sampling);
   std::string suffix;
   fields.read("suffix", suffix);
@@ -185,8 +183,9 @@ Result<CompletionsRequest> parse_request(App& app, const JsonObject& body) {
   return request;
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
-  CompletionsRequest request = OCTAVO_TRY(parse_request(app, body));
+Result<GenerationJob> make_completions_job(App& app, const HttpRequest& http,
+                                           const JsonObject& body) {
+  CompletionsRequest request = OCTAVO_TRY(parse_completions(app, body));
   GenerationJob job;
   job.stream = request.options.stream;
   job.id = make_response_id("cmpl-", http, request.options.request_id);
@@ -204,7 +203,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObje
 }  // namespace
 
 void handle_completions(App& app, const std::shared_ptr<Exchange>& exchange) {
-  answer_generation(app, exchange, make_job);
+  answer_generation(app, exchange, make_completions_job);
 }
 
 }  // namespace octavo::server

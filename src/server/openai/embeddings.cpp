@@ -89,7 +89,8 @@ Result<std::vector<Prompt>> read_input(App& app, Fields& fields) {
   return read_prompts(app, "input", *input, add_special_tokens, false);
 }
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
+Result<GenerationJob> make_embeddings_job(App& app, const HttpRequest& http,
+                                          const JsonObject& body) {
   Fields fields(body);
   OCTAVO_TRY(check_model(fields, app.config()));
   const ModelInfo& info = app.engine().info();
@@ -126,7 +127,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObje
 }  // namespace
 
 void handle_embeddings(App& app, const std::shared_ptr<Exchange>& exchange) {
-  answer_generation(app, exchange, make_job);
+  answer_generation(app, exchange, make_embeddings_job);
 }
 
 }  // namespace octavo::server

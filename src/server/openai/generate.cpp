@@ -12,8 +12,6 @@
 namespace octavo::server {
 namespace {
 
-constexpr int64_t kDefaultMaxTokens = 16;
-
 // {"text": ["prompt and answer", …]}; streamed as one such object a line, each with all so far.
 class GenerateFormat final : public OutputFormat {
  public:
@@ -45,11 +43,11 @@ class GenerateFormat final : public OutputFormat {
   std::vector<std::string> texts_;  // by answer
 };
 
-Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObject& body) {
+Result<GenerationJob> make_tokens_job(App& app, const HttpRequest& http, const JsonObject& body) {
   Fields fields(body);
   GenerationOptions options = read_generation_options(fields, app.config());
   EngineRequest& request = options.request;
-  read_max_tokens(fields, kDefaultMaxTokens, request.sampling);
+  read_max_tokens(fields, request.sampling);
   limit_max_tokens(app.config(), request.sampling);
   std::string text;
   fields.read("prompt", text);
@@ -71,7 +69,7 @@ Result<GenerationJob> make_job(App& app, const HttpRequest& http, const JsonObje
 }  // namespace
 
 void handle_generate(App& app, const std::shared_ptr<Exchange>& exchange) {
-  answer_generation(app, exchange, make_job);
+  answer_generation(app, exchange, make_tokens_job);
 }
 
 }  // namespace octavo::server

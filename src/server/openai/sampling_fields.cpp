@@ -148,8 +148,8 @@ void read_stream(Fields& fields, const ServerConfig& config, GenerationOptions& 
 
 }  // namespace
 
-void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params) {
-  if (!fields.is_null("max_tokens")) params.max_tokens = by_default;
+void read_max_tokens(Fields& fields, SamplingParams& params) {
+  if (!fields.is_null("max_tokens")) params.max_tokens = 16;
   fields.read("max_tokens", params.max_tokens);
 }
 

@@ -26,9 +26,9 @@ struct GenerationOptions {
 // they ask for it, never ignored.
 GenerationOptions read_generation_options(Fields& fields, const ServerConfig& config);
 
-// max_tokens of completions, `by_default` where the request has none; null asks for the rest of
-// the context, as in vLLM.
-void read_max_tokens(Fields& fields, int64_t by_default, SamplingParams& params);
+// max_tokens of completions, 16 where the request has none; null asks for the rest of the context,
+// as in vLLM.
+void read_max_tokens(Fields& fields, SamplingParams& params);
 
 // max_completion_tokens, the newer name of max_tokens; wins over it.
 void read_max_completion_tokens(Fields& fields, SamplingParams& params);

@@ -200,7 +200,7 @@ Result<Value> filter_attr(Runtime& rt, const Value& v, Args args) {
   return rt.get_attribute(v, *name);
 }
 
-constexpr Named<FilterFn> kFilters[] = {
+constexpr Named<FilterFn> kNumberFilters[] = {
     {"int", filter_int},     {"float", filter_float},     {"abs", filter_abs},
     {"round", filter_round}, {"default", filter_default}, {"d", filter_default},
     {"attr", filter_attr},   {"tojson", filter_tojson},   {"from_json", filter_from_json},
@@ -209,7 +209,7 @@ constexpr Named<FilterFn> kFilters[] = {
 }  // namespace
 
 std::span<const Named<FilterFn>> number_filters() {
-  return kFilters;
+  return kNumberFilters;
 }
 
 }  // namespace octavo::tokenizer::jinja

@@ -12,10 +12,6 @@ namespace {
 
 using Args = const CallArgs&;
 
-Result<Value> iterator(Runtime& rt, const std::vector<Value>& items) {
-  return rt.heap().sequence(SequenceKind::kIterator, items);
-}
-
 Result<Value> filter_length(Runtime& rt, const Value& v, Args args) {
   OCTAVO_TRY(bind_arguments(args, {}, 0, {}));
   return Value::integer(OCTAVO_TRY(rt.length(v)));
@@ -37,7 +33,7 @@ Result<Value> filter_items(Runtime& rt, const Value& v, Args args) {
       pairs.push_back(OCTAVO_TRY(rt.heap().tuple(pair)));
     }
   }
-  return iterator(rt, pairs);
+  return rt.heap().iterator(pairs);
 }
 
 Result<Value> filter_first(Runtime& rt, const Value& v, Args args) {
@@ -69,7 +65,7 @@ Result<Value> filter_reverse(Runtime& rt, const Value& v, Args args) {
   }
   const std::span<const Value> items = OCTAVO_TRY(rt.iterate(v));
   const std::vector<Value> reversed(items.rbegin(), items.rend());
-  return reversible(v) ? iterator(rt, reversed) : rt.heap().list(reversed);
+  return reversible(v) ? rt.heap().iterator(reversed) : rt.heap().list(reversed);
 }
 
 Result<Value> filter_join(Runtime& rt, const Value& v, Args args) {
@@ -176,7 +172,7 @@ Result<Value> filter_unique(Runtime& rt, const Value& v, Args args) {
     seen->set(keys[i], Value::none());
     out.push_back(items[i]);
   }
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 template <int wanted>  // the order of a better item to the best so far
@@ -220,14 +216,14 @@ Result<Value> filter_batch(Runtime& rt, const Value& v, Args args) {
     if (static_cast<int64_t>(batch.size()) == size) OCTAVO_TRY(flush());
     batch.push_back(item);
   }
-  if (batch.empty()) return iterator(rt, out);
+  if (batch.empty()) return rt.heap().iterator(out);
   if (const auto filled = static_cast<int64_t>(batch.size());
       !bound[1].missing() && !bound[1].is_none() && size > filled) {
     OCTAVO_TRY(rt.charge(size - filled));
     batch.insert(batch.end(), static_cast<size_t>(size - filled), bound[1]);
   }
   OCTAVO_TRY(flush());
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 Result<Value> filter_slice(Runtime& rt, const Value& v, Args args) {
@@ -247,7 +243,7 @@ Result<Value> filter_slice(Runtime& rt, const Value& v, Args args) {
     if (!longer && !bound[1].missing() && !bound[1].is_none()) slice.push_back(bound[1]);
     out.push_back(OCTAVO_TRY(rt.heap().list(slice)));
   }
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 Result<Value> filter_groupby(Runtime& rt, const Value& v, Args args) {
@@ -274,7 +270,7 @@ Result<Value> filter_groupby(Runtime& rt, const Value& v, Args args) {
   return rt.heap().list(groups);
 }
 
-constexpr Named<FilterFn> kFilters[] = {
+constexpr Named<FilterFn> kSequenceFilters[] = {
     {"length", filter_length},     {"count", filter_length},    {"list", filter_list},
     {"items", filter_items},       {"first", filter_first},     {"last", filter_last},
     {"reverse", filter_reverse},   {"join", filter_join},       {"sort", filter_sort},
@@ -286,7 +282,7 @@ constexpr Named<FilterFn> kFilters[] = {
 }  // namespace
 
 std::span<const Named<FilterFn>> sequence_filters() {
-  return kFilters;
+  return kSequenceFilters;
 }
 
 }  // namespace octavo::tokenizer::jinja

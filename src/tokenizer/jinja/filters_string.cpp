@@ -180,7 +180,7 @@ Result<Value> filter_format(Runtime& rt, const Value& v, Args args) {
   return format_percent(rt, *pattern, OCTAVO_TRY(rt.make_dict(dict)));
 }
 
-constexpr Named<FilterFn> kFilters[] = {
+constexpr Named<FilterFn> kStringFilters[] = {
     {"string", filter_string},
     {"upper", filter_case<CaseMapping::kUpper>},
     {"lower", filter_case<CaseMapping::kLower>},
@@ -202,7 +202,7 @@ constexpr Named<FilterFn> kFilters[] = {
 }  // namespace
 
 std::span<const Named<FilterFn>> string_filters() {
-  return kFilters;
+  return kStringFilters;
 }
 
 }  // namespace octavo::tokenizer::jinja

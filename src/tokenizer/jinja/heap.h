@@ -56,6 +56,9 @@ class Heap {
   Result<Value> list(const std::vector<Value>& items) {
     return sequence(SequenceKind::kList, items);
   }
+  Result<Value> iterator(const std::vector<Value>& items) {
+    return sequence(SequenceKind::kIterator, items);
+  }
   Result<Value> tuple(std::span<const Value> items) {
     return sequence(SequenceKind::kTuple, items);
   }

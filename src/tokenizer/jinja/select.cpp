@@ -13,10 +13,6 @@ namespace {
 
 using Args = const CallArgs&;
 
-Result<Value> iterator(Runtime& rt, const std::vector<Value>& items) {
-  return rt.heap().sequence(SequenceKind::kIterator, items);
-}
-
 // map('map', 'map', …) calls as many filters within one another.
 constexpr size_t kMaxMapArguments = 200;
 
@@ -35,11 +31,11 @@ Result<Value> map_attribute(Runtime& rt, const Value& v, Args args) {
   for (const Value& item : OCTAVO_TRY(rt.iterate(v))) {
     out.push_back(OCTAVO_TRY(path.get(rt, item, bound[1])));
   }
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 Result<Value> filter_map(Runtime& rt, const Value& v, Args args) {
-  if (!truthy(v)) return iterator(rt, {});
+  if (!truthy(v)) return rt.heap().iterator({});
   const bool by_attribute =
       args.positional.empty() &&
       std::any_of(args.keyword.begin(), args.keyword.end(),
@@ -57,12 +53,12 @@ Result<Value> filter_map(Runtime& rt, const Value& v, Args args) {
     if (filter == nullptr) return invalid_argument(format("no filter named '{}'", name->text));
     out.push_back(OCTAVO_TRY(filter(rt, item, rest)));
   }
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 // Keeps the items whose test, on themselves or on an attribute, comes out as `wanted`.
 Result<Value> select_items(Runtime& rt, const Value& v, Args args, bool by_attribute, bool wanted) {
-  if (!truthy(v)) return iterator(rt, {});
+  if (!truthy(v)) return rt.heap().iterator({});
   AttributePath path;
   const size_t test_at = by_attribute ? 1 : 0;
   if (by_attribute) {
@@ -84,7 +80,7 @@ Result<Value> select_items(Runtime& rt, const Value& v, Args args, bool by_attri
     const bool holds = has_test ? OCTAVO_TRY(test(rt, tested, rest)) : truthy(tested);
     if (holds == wanted) out.push_back(item);
   }
-  return iterator(rt, out);
+  return rt.heap().iterator(out);
 }
 
 template <bool by_attribute, bool wanted>
@@ -92,7 +88,7 @@ Result<Value> filter_select(Runtime& rt, const Value& v, Args args) {
   return select_items(rt, v, args, by_attribute, wanted);
 }
 
-constexpr Named<FilterFn> kFilters[] = {
+constexpr Named<FilterFn> kSelectFilters[] = {
     {"map", filter_map},
     {"select", filter_select<false, true>},
     {"reject", filter_select<false, false>},
@@ -193,7 +189,7 @@ Result<std::vector<size_t>> sorted_order(Runtime& rt, std::span<const Value> key
 }
 
 std::span<const Named<FilterFn>> select_filters() {
-  return kFilters;
+  return kSelectFilters;
 }
 
 FilterFn find_filter(std::string_view name) {

@@ -5,7 +5,7 @@
 namespace octavo::backends {
 namespace {
 
-bool contains(const std::string& text, std::string_view part) {
+bool says(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -21,7 +21,7 @@ TEST(CudaCompat, ADriverRunsItsMajorVersion) {
   EXPECT_EQ(driver_problem(13000, 13020), "");  // minor version compatibility
   EXPECT_EQ(driver_problem(14000, 13000), "");
   const std::string problem = driver_problem(12090, 13000);
-  EXPECT_TRUE(contains(problem, "13.0") && contains(problem, "update the driver")) << problem;
+  EXPECT_TRUE(says(problem, "13.0") && says(problem, "update the driver")) << problem;
 }
 
 TEST(CudaCompat, SplitKOnlyWhereItAddsUpEverything) {
@@ -30,7 +30,7 @@ TEST(CudaCompat, SplitKOnlyWhereItAddsUpEverything) {
     const CublasltPolicy ragged = cublaslt_policy(version, {16, 4096, 4096 + 64});
     EXPECT_FALSE(ragged.split_k);
     EXPECT_TRUE(ragged.usable);
-    EXPECT_TRUE(contains(ragged.reason, "split-K")) << ragged.reason;
+    EXPECT_TRUE(says(ragged.reason, "split-K")) << ragged.reason;
   }
 }
 
@@ -49,7 +49,7 @@ TEST(CudaCompat, AnotherMajorVersionIsNotUsed) {
   for (const int version : {0, 120900, 140000}) {
     const CublasltPolicy policy = cublaslt_policy(version, {1, 256, 256});
     EXPECT_FALSE(policy.usable);
-    EXPECT_TRUE(contains(policy.reason, cublaslt_version_string(version))) << policy.reason;
+    EXPECT_TRUE(says(policy.reason, cublaslt_version_string(version))) << policy.reason;
     EXPECT_EQ(cublaslt_issues(version).size(), 1u);
   }
   EXPECT_TRUE(cublaslt_policy(130100, {1, 256, 256}).reason.empty());

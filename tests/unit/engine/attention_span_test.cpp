@@ -15,7 +15,7 @@ namespace {
 
 using testing::counting;
 
-constexpr int64_t kBlockSize = 4;
+constexpr int64_t kSpanBlockSize = 4;
 
 TEST(AttentionSpan, PeakIsTheMostThatAnyScheduleHolds) {
   for (const AttentionSpan span : {AttentionSpan{.window = 1}, AttentionSpan{.window = 10},
@@ -41,7 +41,7 @@ TEST(AttentionSpan, PeakIsTheMostThatAnyScheduleHolds) {
 class CachedPrompt {
  public:
   explicit CachedPrompt(AttentionSpan span, std::string salt = "")
-      : manager(16, kBlockSize, true, {span}), ids(counting(40)), salt_(std::move(salt)) {
+      : manager(16, kSpanBlockSize, true, {span}), ids(counting(40)), salt_(std::move(salt)) {
     BlockTable table;
     for (int64_t end = 4; end <= 40; end += 4) {
       EXPECT_TRUE(manager.grow(table, end));
@@ -57,7 +57,8 @@ class CachedPrompt {
   // Takes all free blocks and `count` cached ones, those first that were given back first.
   void evict(int64_t count) {
     const int64_t blocks = manager.num_free_blocks() + count;
-    ASSERT_TRUE(manager.grow(others_, others_.blocks.size() * kBlockSize + blocks * kBlockSize));
+    ASSERT_TRUE(
+        manager.grow(others_, others_.blocks.size() * kSpanBlockSize + blocks * kSpanBlockSize));
   }
 
   void give_back() { manager.shrink(others_, 0); }
@@ -202,7 +203,7 @@ Totals run(const std::vector<AttentionSpan>& groups, int64_t num_blocks,
   config.max_num_seqs = 4;
   config.max_num_batched_tokens = 8;
   config.max_logit_rows = 4;
-  BlockManager blocks(num_blocks, kBlockSize, true, groups);
+  BlockManager blocks(num_blocks, kSpanBlockSize, true, groups);
   Scheduler scheduler(config, blocks);
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (const std::vector<TokenId>& prompt : prompts) {
@@ -221,7 +222,7 @@ Totals run(const std::vector<AttentionSpan>& groups, int64_t num_blocks,
     for (const ScheduledSlice& slice : plan.slices) {
       slice.sequence->num_computed_tokens += slice.num_tokens;
       const int64_t room = slice.sequence->block_table.num_filled_pages;
-      EXPECT_GE(room * kBlockSize, slice.sequence->num_computed_tokens);
+      EXPECT_GE(room * kSpanBlockSize, slice.sequence->num_computed_tokens);
     }
     scheduler.complete(plan);
     for (const ScheduledSlice& slice : plan.slices) {
@@ -242,7 +243,7 @@ Totals run(const std::vector<AttentionSpan>& groups, int64_t num_blocks,
 
 TEST(WindowScheduler, ALongRunHoldsAWindowAndAStep) {
   const AttentionSpan span{.window = 20};
-  const int64_t peak = span.peak_blocks(6000, 8, kBlockSize);
+  const int64_t peak = span.peak_blocks(6000, 8, kSpanBlockSize);
   ASSERT_LE(peak, 8);
   const Totals long_run = run({span}, peak, {counting(5000)}, 1000);
   EXPECT_LE(long_run.most_used_blocks, peak);
@@ -257,7 +258,7 @@ TEST(WindowScheduler, ALongRunHoldsAWindowAndAStep) {
 TEST(WindowScheduler, ChunksAreGivenBackWhole) {
   const AttentionSpan span{.chunk = 16};
   const Totals long_run =
-      run({span}, span.peak_blocks(3000, 8, kBlockSize), {counting(2000)}, 1000);
+      run({span}, span.peak_blocks(3000, 8, kSpanBlockSize), {counting(2000)}, 1000);
   EXPECT_LE(long_run.most_used_blocks, 7);
 }
 
@@ -267,7 +268,7 @@ TEST(WindowScheduler, WithoutABoundNothingIsGivenBack) {
 
 TEST(WindowScheduler, OnlyLayersThatSeeEverythingKeepALongRunWhole) {
   const std::vector<AttentionSpan> groups = {{.window = 20}, {}, {.chunk = 16}, {.window = 20}};
-  const int64_t peak = model::peak_blocks(groups, 6000, 8, kBlockSize);
+  const int64_t peak = model::peak_blocks(groups, 6000, 8, kSpanBlockSize);
   ASSERT_LE(peak, 1500 + 3 * 8);
   const Totals long_run = run(groups, peak, {counting(5000)}, 1000);
   EXPECT_LE(long_run.most_used_blocks, peak);
@@ -276,7 +277,7 @@ TEST(WindowScheduler, OnlyLayersThatSeeEverythingKeepALongRunWhole) {
   const Totals four =
       run(groups, peak,
           {counting(500), counting(400, 1000), counting(450, 2000), counting(300, 3000)}, 300);
-  EXPECT_LE(four.most_used_blocks, 4 * (model::peak_blocks(groups, 800, 8, kBlockSize)));
+  EXPECT_LE(four.most_used_blocks, 4 * (model::peak_blocks(groups, 800, 8, kSpanBlockSize)));
 }
 
 TEST(WindowScheduler, ALongPromptIsFoundAgain) {

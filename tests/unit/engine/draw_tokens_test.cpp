@@ -14,7 +14,7 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kSizes[] = {1, 2, 7, 255, 256, 257, 1000, 4096, 4097, 33000};
+constexpr int64_t kRowSizes[] = {1, 2, 7, 255, 256, 257, 1000, 4096, 4097, 33000};
 
 float random_logit(Rng& rng, float spread) {
   float sum = 0;
@@ -60,7 +60,8 @@ TEST(DrawTokens, OfRefAreTheSamplers) {
   Rng rng(1);
   SamplerScratch scratch;
   for (int round = 0; round < 1000; ++round) {
-    const std::vector<float> row = random_row(rng, kSizes[rng.next_u64() % std::size(kSizes)]);
+    const std::vector<float> row =
+        random_row(rng, kRowSizes[rng.next_u64() % std::size(kRowSizes)]);
     const SamplingParams params = random_params(rng);
     Sampler sampler(params);
     for (int i = 0; i < 3; ++i) {
@@ -133,7 +134,6 @@ class DrawingExecutor : public FakeExecutor {
 
 // Whether the tokens of an answer to `request` come from the executor, but for the first ones.
 void expect_drawn(EngineRequest request, bool first, bool later) {
-  constexpr int64_t kVocabSize = 50;
   DrawingExecutor executor(kVocabSize);
   testing::LetterTokenizer tokenizer(kVocabSize);
   EngineCoreConfig config;

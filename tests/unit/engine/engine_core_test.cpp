@@ -11,10 +11,8 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kVocabSize = 50;
-
-struct World {
-  explicit World(int64_t num_blocks = 64) : executor(kVocabSize), tokenizer(kVocabSize) {
+struct CoreWorld {
+  explicit CoreWorld(int64_t num_blocks = 64) : executor(kVocabSize), tokenizer(kVocabSize) {
     config.scheduler.max_num_seqs = 8;
     config.scheduler.max_num_batched_tokens = 16;
     config.scheduler.max_logit_rows = 12;
@@ -80,7 +78,7 @@ EngineRequest request_of(int64_t prompt, int64_t max_tokens,
 }
 
 TEST(EngineCore, MetricsSayWhereTheTimeWent) {
-  World world;
+  CoreWorld world;
   ASSERT_TRUE(world.add(1, request_of(40, 5)).ok());  // three chunks of 16, 16 and 8
   world.now += 2;
   world.run();
@@ -94,7 +92,7 @@ TEST(EngineCore, MetricsSayWhereTheTimeWent) {
 }
 
 TEST(EngineCore, ASecondRequestReportsCachedTokens) {
-  World world;
+  CoreWorld world;
   ASSERT_TRUE(world.add(1, request_of(17, 1)).ok());
   world.run();
   ASSERT_TRUE(world.add(2, request_of(17, 1)).ok());
@@ -113,7 +111,7 @@ TEST(EngineCore, ASecondRequestReportsCachedTokens) {
 }
 
 TEST(EngineCore, DeadlinesEndWhatRunsAndWhatWaits) {
-  World world;
+  CoreWorld world;
   EngineRequest slow = request_of(4, 50);
   slow.timeout_s = 10;
   ASSERT_TRUE(world.add(1, slow).ok());
@@ -139,7 +137,7 @@ TEST(EngineCore, DeadlinesEndWhatRunsAndWhatWaits) {
 
 TEST(EngineCore, AFailedStepFailsItsRequestsAndNoOthers) {
   for (const bool throws : {false, true}) {
-    World world(/*num_blocks=*/16);
+    CoreWorld world(/*num_blocks=*/16);
     world.executor.on_step = [&](int64_t step, const Plan&) -> Status {
       if (step != 2) return {};
       if (throws) throw std::runtime_error("the device is gone");
@@ -161,7 +159,7 @@ TEST(EngineCore, AFailedStepFailsItsRequestsAndNoOthers) {
 }
 
 TEST(EngineCore, FailuresInARowBreakTheEngine) {
-  World world;
+  CoreWorld world;
   world.executor.on_step = [](int64_t, const Plan&) { return internal_error("no device"); };
   for (RequestId id = 1; id <= 3; ++id) {
     EXPECT_FALSE(world.core->broken());
@@ -174,7 +172,7 @@ TEST(EngineCore, FailuresInARowBreakTheEngine) {
 
 // One request's NaN is nobody else's.
 TEST(EngineCore, NanInARowFailsItsRequestOnly) {
-  World world;
+  CoreWorld world;
   world.executor.on_step = [](int64_t, const Plan&) { return Status(); };
   world.executor.on_logits = [](int64_t step, std::vector<float>& logits) {
     if (step == 3) logits[kVocabSize + 5] = NAN;  // in the second row
@@ -189,7 +187,7 @@ TEST(EngineCore, NanInARowFailsItsRequestOnly) {
 TEST(EngineCore, TheNumberOfThreadsChangesNoToken) {
   std::vector<std::vector<TokenId>> expected;
   for (const int num_threads : {0, 1, 2, 5}) {
-    World world;
+    CoreWorld world;
     if (num_threads > 0) world.executor.threads = std::make_unique<ThreadPool>(num_threads);
     for (RequestId id = 0; id < 4; ++id) {
       EngineRequest request = request_of(5, 12);
@@ -215,7 +213,7 @@ TEST(EngineCore, TheNumberOfThreadsChangesNoToken) {
 }
 
 TEST(EngineCore, ASinkThatThrowsHarmsNobody) {
-  World world;
+  CoreWorld world;
   auto active = world.core->prepare(1, request_of(4, 4, OutputKind::kDelta),
                                     [](const RequestOutput&) { throw std::runtime_error("bad"); });
   ASSERT_TRUE(active.ok());
@@ -226,7 +224,7 @@ TEST(EngineCore, ASinkThatThrowsHarmsNobody) {
 }
 
 TEST(EngineCore, CancellingOneOfManyForksFreesAll) {
-  World world;
+  CoreWorld world;
   EngineRequest request = request_of(10, 30, OutputKind::kDelta);
   request.n = 4;
   request.sampling.temperature = 1;
@@ -246,7 +244,7 @@ TEST(EngineCore, CancellingOneOfManyForksFreesAll) {
 }
 
 TEST(EngineCore, AnAsynchronousStepIsDeliveredDuringTheNext) {
-  World world;
+  CoreWorld world;
   world.executor.async = true;
   std::vector<size_t> known;  // events when a step begins
   world.executor.on_step = [&](int64_t, const Plan&) -> Status {
@@ -272,7 +270,7 @@ TEST(EngineCore, AnAsynchronousStepIsDeliveredDuringTheNext) {
 
 // A request that fails is not part of the step that is begun before its event goes out.
 TEST(EngineCore, AnAsynchronousStepsFailureEndsItsRequestAtOnce) {
-  World world;
+  CoreWorld world;
   world.executor.async = true;
   world.executor.on_step = [](int64_t, const Plan&) { return Status(); };
   world.executor.on_logits = [](int64_t step, std::vector<float>& logits) {
@@ -286,7 +284,7 @@ TEST(EngineCore, AnAsynchronousStepsFailureEndsItsRequestAtOnce) {
 }
 
 TEST(EngineCore, DeltasCarryTextTokensAndLogprobsOnce) {
-  World world;
+  CoreWorld world;
   EngineRequest request = request_of(10, 12, OutputKind::kDelta);
   request.sampling.logprobs = 1;
   request.sampling.prompt_logprobs = 0;
@@ -316,7 +314,7 @@ TEST(EngineCore, DeltasCarryTextTokensAndLogprobsOnce) {
 }
 
 TEST(EngineCore, BadRequestsAreRefusedWithTheFieldsName) {
-  World world(8);  // 32 tokens
+  CoreWorld world(8);  // 32 tokens
   const auto refused = [&](const char* expected, auto change) {
     EngineRequest request = request_of(4, 4);
     change(request);

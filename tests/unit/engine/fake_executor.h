@@ -11,6 +11,8 @@
 
 namespace octavo::engine {
 
+inline constexpr int64_t kVocabSize = 50;
+
 class FakeExecutor : public Executor {
  public:
   explicit FakeExecutor(int64_t vocab_size) : vocab_size_(vocab_size) {}
@@ -25,7 +27,7 @@ class FakeExecutor : public Executor {
   bool async = false;
 
   TokenId next_token(const Sequence& sequence, int64_t position) const {
-    return static_cast<TokenId>((7 * sequence.token_ids[position] + 3 * position + 1) %
+    return static_cast<TokenId>((7 * sequence.token_or_draft(position) + 3 * position + 1) %
                                 vocab_size_);
   }
 
@@ -38,9 +40,10 @@ class FakeExecutor : public Executor {
     logits_.assign(plan_->num_logit_rows * vocab_size_, 0.0f);
     float* row = logits_.data();
     for (const ScheduledSlice& slice : plan_->slices) {
-      slice.sequence->num_computed_tokens += slice.num_tokens;
+      const int64_t end = slice.sequence->num_computed_tokens + slice.num_tokens;
+      slice.sequence->num_computed_tokens += slice.num_known_tokens();
       for (int64_t i = slice.num_logit_rows; i > 0; --i, row += vocab_size_) {
-        row[next_token(*slice.sequence, slice.sequence->num_computed_tokens - i)] = 5;
+        row[next_token(*slice.sequence, end - i)] = 5;
       }
     }
     if (on_logits) on_logits(step_, logits_);

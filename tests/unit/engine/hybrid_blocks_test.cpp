@@ -14,7 +14,7 @@ namespace {
 
 using testing::counting;
 
-constexpr int64_t kBlockSize = 4;
+constexpr int64_t kHybridBlockSize = 4;
 
 int64_t held_by(const BlockTable& table) {
   return static_cast<int64_t>(table.blocks.size()) -
@@ -22,7 +22,7 @@ int64_t held_by(const BlockTable& table) {
 }
 
 TEST(HybridBlocks, OnlyGroupsThatKeepAllReserveBeyondAStep) {
-  BlockManager manager(100, kBlockSize, false, {{}, {.window = 6}, {.window = 6}});
+  BlockManager manager(100, kHybridBlockSize, false, {{}, {.window = 6}, {.window = 6}});
   BlockTable table;
   std::vector<BlockCopy> copies;
   ASSERT_TRUE(manager.grow(table, 0, {8, 40}, copies));
@@ -47,7 +47,7 @@ TEST(HybridBlocks, OnlyGroupsThatKeepAllReserveBeyondAStep) {
 }
 
 TEST(HybridBlocks, GrowingCountsTheBlocksOfAllGroups) {
-  BlockManager manager(7, kBlockSize, false, {{}, {.chunk = 8}});
+  BlockManager manager(7, kHybridBlockSize, false, {{}, {.chunk = 8}});
   BlockTable table;
   std::vector<BlockCopy> copies;
   EXPECT_FALSE(manager.grow(table, 0, {4, 28}, copies));  // 7 and 1
@@ -59,7 +59,7 @@ TEST(HybridBlocks, GrowingCountsTheBlocksOfAllGroups) {
 }
 
 TEST(HybridBlocks, AForkCopiesTheTailOfEveryGroup) {
-  BlockManager manager(16, kBlockSize, false, {{}, {.window = 3}});
+  BlockManager manager(16, kHybridBlockSize, false, {{}, {.window = 3}});
   BlockTable parent;
   ASSERT_TRUE(manager.grow(parent, 10));
   manager.release_unseen(parent, 10);  // sees 8 to 10
@@ -78,7 +78,7 @@ TEST(HybridBlocks, AForkCopiesTheTailOfEveryGroup) {
 
 // A prompt of ten pages, whose window group gives back as it goes.
 TEST(HybridBlocks, AHitNeedsAllOfOneGroupAndTheWindowOfTheOther) {
-  BlockManager manager(30, kBlockSize, true, {{}, {.window = 9}});
+  BlockManager manager(30, kHybridBlockSize, true, {{}, {.window = 9}});
   const auto ids = counting(40);
   BlockTable table;
   for (int64_t end = 4; end <= 40; end += 4) {

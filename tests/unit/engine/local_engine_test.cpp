@@ -18,8 +18,6 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kVocabSize = 50;
-
 using OnStep = std::function<Status(int64_t, const Plan&)>;
 
 std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const EngineConfig& config = {},

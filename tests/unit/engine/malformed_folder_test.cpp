@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTokenizer = R"({
+constexpr const char* kGoodTokenizer = R"({
   "added_tokens": [{"id": 3, "content": "<s>", "special": true}],
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
   "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}
 })";
-constexpr const char* kTokenizerConfig = R"({
+constexpr const char* kGoodTokenizerConfig = R"({
   "bos_token": "<s>", "eos_token": {"content": "<s>"}, "add_bos_token": true,
   "chat_template": "{{ messages }}"
 })";
@@ -34,8 +34,8 @@ class MalformedFolder : public ::testing::Test {
     for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
       fs::copy(source / name, folder_ + "/" + name);
     }
-    write("tokenizer.json", kTokenizer);
-    write("tokenizer_config.json", kTokenizerConfig);
+    write("tokenizer.json", kGoodTokenizer);
+    write("tokenizer_config.json", kGoodTokenizerConfig);
     ASSERT_TRUE(load_tokenizer(folder_).ok()) << load_tokenizer(folder_).status().message();
     ASSERT_TRUE(Model::load(folder_, {}).ok());
   }

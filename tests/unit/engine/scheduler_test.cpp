@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kBlockSize = 4;
 
 // Sequences with answers of a known length, and the checks that hold after every step.
-class World {
+class SchedulerWorld {
  public:
-  World(const SchedulerConfig& config, int64_t num_blocks)
+  SchedulerWorld(const SchedulerConfig& config, int64_t num_blocks)
       : config_(config), blocks_(num_blocks, kBlockSize, true), scheduler_(config, blocks_) {}
 
   Sequence& add(int64_t prompt, int64_t answer, int32_t priority = 0) {
@@ -137,7 +137,7 @@ int64_t tokens_of(const Plan& plan, const Sequence& sequence) {
 }
 
 TEST(Scheduler, APromptIsCutToTheBudgetAndThenDecoded) {
-  World world(config_of(4, 8), 100);
+  SchedulerWorld world(config_of(4, 8), 100);
   const Sequence& sequence = world.add(20, 3);
   EXPECT_EQ(tokens_of(world.step(), sequence), 8);
   EXPECT_EQ(tokens_of(world.step(), sequence), 8);
@@ -152,7 +152,7 @@ TEST(Scheduler, APromptIsCutToTheBudgetAndThenDecoded) {
 }
 
 TEST(Scheduler, DecodesAreNeverHeldUpByPrompts) {
-  World world(config_of(8, 8), 500);
+  SchedulerWorld world(config_of(8, 8), 500);
   const Sequence& a = world.add(100, 50);
   while (a.num_tokens() == 100) world.step();
   const Sequence& b = world.add(300, 5);
@@ -169,7 +169,7 @@ TEST(Scheduler, DecodesAreNeverHeldUpByPrompts) {
 }
 
 TEST(Scheduler, AShortPromptSharesTheStepsOfALongOne) {
-  World world(config_of(8, 8), 500);
+  SchedulerWorld world(config_of(8, 8), 500);
   const Sequence& longer = world.add(1000, 5);
   EXPECT_EQ(tokens_of(world.step(), longer), 8);
   const Sequence& shorter = world.add(4, 5);
@@ -182,13 +182,13 @@ TEST(Scheduler, AShortPromptSharesTheStepsOfALongOne) {
 TEST(Scheduler, AThresholdBoundsTheChunksOfAPrompt) {
   SchedulerConfig config = config_of(8, 64);
   config.long_prefill_token_threshold = 10;
-  World world(config, 500);
+  SchedulerWorld world(config, 500);
   const Sequence& sequence = world.add(100, 5);
   EXPECT_EQ(tokens_of(world.step(), sequence), 10);
 }
 
 TEST(Scheduler, RowsOfPromptLogprobsAreBounded) {
-  World world(config_of(4, 64), 100);  // 6 rows of logits
+  SchedulerWorld world(config_of(4, 64), 100);  // 6 rows of logits
   Sequence& sequence = world.add(20, 1);
   sequence.first_logit_position = 0;
   for (const int64_t expected : {6, 6, 6, 2}) {
@@ -199,7 +199,7 @@ TEST(Scheduler, RowsOfPromptLogprobsAreBounded) {
 }
 
 TEST(Scheduler, TheYoungestIsPreemptedAndTheOldestGetsOn) {
-  World world(config_of(4, 64), 8);
+  SchedulerWorld world(config_of(4, 64), 8);
   const Sequence& a = world.add(12, 20);  // 8 blocks at the end: all there are
   const Sequence& b = world.add(12, 20);
   world.step();
@@ -218,7 +218,7 @@ TEST(Scheduler, TheYoungestIsPreemptedAndTheOldestGetsOn) {
 TEST(Scheduler, PriorityComesFirstInBothDirections) {
   SchedulerConfig config = config_of(2, 64);
   config.scheduling_policy = SchedulingPolicy::kPriority;
-  World world(config, 8);
+  SchedulerWorld world(config, 8);
   const Sequence& late = world.add(12, 20, 5);
   const Sequence& urgent = world.add(12, 20, -5);
   const Sequence& third = world.add(4, 4, 0);
@@ -234,7 +234,7 @@ TEST(Scheduler, PriorityComesFirstInBothDirections) {
 TEST(Scheduler, AdmissionLeavesRoomToGrow) {
   SchedulerConfig config = config_of(8, 64);
   config.admission_factor = 1.5;
-  World world(config, 10);
+  SchedulerWorld world(config, 10);
   world.add(20, 20);                          // 5 blocks
   const Sequence& second = world.add(16, 4);  // 4 blocks, 6 with growth
   const Sequence& third = world.add(12, 4);   // 3 blocks, 5 with growth
@@ -245,7 +245,7 @@ TEST(Scheduler, AdmissionLeavesRoomToGrow) {
 }
 
 TEST(Scheduler, WhatCanNeverFitIsRefusedWithTheNumbers) {
-  World world(config_of(4, 64), 10);
+  SchedulerWorld world(config_of(4, 64), 10);
   const Status status = world.scheduler().check_fits(1, 41);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   for (const char* part : {"41", "11", "10"}) {
@@ -257,7 +257,7 @@ TEST(Scheduler, WhatCanNeverFitIsRefusedWithTheNumbers) {
 
 // Short prompts come without end; the long one needs the whole cache.
 TEST(Scheduler, ALongPromptIsOvertakenButNotStarved) {
-  World world(config_of(4, 64), 20);
+  SchedulerWorld world(config_of(4, 64), 20);
   world.add(8, 8);
   world.add(8, 8);
   world.step();
@@ -274,7 +274,7 @@ TEST(Scheduler, ALongPromptIsOvertakenButNotStarved) {
 }
 
 TEST(Scheduler, ForksAreSeatedBeforeTheyExist) {
-  World world(config_of(4, 64), 100);
+  SchedulerWorld world(config_of(4, 64), 100);
   Sequence& parent = world.add(10, 5);
   parent.num_forks = 2;
   const Sequence& next = world.add(10, 5);
@@ -285,7 +285,7 @@ TEST(Scheduler, ForksAreSeatedBeforeTheyExist) {
 }
 
 TEST(Scheduler, ForkedSequencesShareTheirPromptAndCopyOnWrite) {
-  World world(config_of(4, 64), 100);
+  SchedulerWorld world(config_of(4, 64), 100);
   auto parent = std::make_unique<Sequence>();
   parent->token_ids.assign(10, 7);
   parent->max_num_tokens = 30;
@@ -315,8 +315,8 @@ TEST(Scheduler, ForkedSequencesShareTheirPromptAndCopyOnWrite) {
   EXPECT_EQ(scheduler.num_running(), 0);
 }
 
-// Everything ends, whatever comes and goes; World checks the books after every step. The same calls
-// give the same plans.
+// Everything ends, whatever comes and goes; SchedulerWorld checks the books after every step. The
+// same calls give the same plans.
 TEST(Scheduler, RandomLoadsEndAndRepeat) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::vector<int64_t> traces[2];
@@ -329,7 +329,7 @@ TEST(Scheduler, RandomLoadsEndAndRepeat) {
       config.long_prefill_token_threshold = below(3) == 0 ? 1 + below(20) : 0;
       if (below(2) == 0) config.scheduling_policy = SchedulingPolicy::kPriority;
       const int64_t num_blocks = 5 + below(40);
-      World world(config, num_blocks);
+      SchedulerWorld world(config, num_blocks);
       std::vector<Sequence*> alive;
       int64_t to_come = 12;
       for (int step = 0; step < 5000; ++step) {

@@ -10,7 +10,7 @@
 namespace octavo::engine {
 namespace {
 
-constexpr size_t kSizes[] = {1, 2, 255, 256, 257, 512, 1000, 49152};
+constexpr size_t kSoftmaxSizes[] = {1, 2, 255, 256, 257, 512, 1000, 49152};
 
 std::vector<float> random_row(Rng& rng, size_t size) {
   std::vector<float> row(size);
@@ -37,7 +37,7 @@ TEST(SoftmaxRow, WeightsAreExponentials) {
 TEST(SoftmaxRow, SumsAreThoseOfTheParts) {
   Rng rng(1);
   SoftmaxRow row;
-  for (const size_t size : kSizes) {
+  for (const size_t size : kSoftmaxSizes) {
     const std::vector<float> logits = random_row(rng, size);
     row.read(logits);
     const float max = *std::max_element(logits.begin(), logits.end());
@@ -62,7 +62,7 @@ TEST(SoftmaxRow, SumsAreThoseOfTheParts) {
 TEST(SoftmaxRow, FindsWhereARunningSumPassesTheTarget) {
   Rng rng(2);
   SoftmaxRow row;
-  for (const size_t size : kSizes) {
+  for (const size_t size : kSoftmaxSizes) {
     const std::vector<float> logits = random_row(rng, size);
     row.read(logits);
     row.compute_weights(-15);
@@ -86,7 +86,7 @@ TEST(SoftmaxRow, FindsWhereARunningSumPassesTheTarget) {
 TEST(SoftmaxRow, TheFirstOfASort) {
   Rng rng(3);
   SoftmaxRow row;
-  for (const size_t size : kSizes) {
+  for (const size_t size : kSoftmaxSizes) {
     std::vector<float> logits = random_row(rng, size);
     for (float& x : logits) x = std::round(x);  // many are equal
     std::vector<Candidate> sorted;

@@ -15,6 +15,10 @@
 
 namespace octavo::formats {
 
+// What refused files are refused as.
+inline constexpr StatusCode kData = StatusCode::kDataLoss;
+inline constexpr StatusCode kUnsup = StatusCode::kUnsupported;
+
 template <typename T>
 std::string raw(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kHuge = uint64_t{1} << 62;
 
-struct Case {
+struct BadFile {
   std::string what;
   RawGguf file;
   StatusCode code;
@@ -57,9 +57,9 @@ RawGguf with_counts(std::optional<uint64_t> num_keys, std::optional<uint64_t> nu
   return file;
 }
 
-void check(const std::vector<Case>& cases) {
+void check(const std::vector<BadFile>& cases) {
   ASSERT_TRUE(parse_bytes(small_gguf().bytes()).ok());
-  for (const Case& c : cases) {
+  for (const BadFile& c : cases) {
     SCOPED_TRACE(c.what);
     const auto checkpoint = parse_bytes(c.file.bytes(), "dir/model.gguf");
     ASSERT_FALSE(checkpoint.ok());
@@ -73,9 +73,6 @@ void check(const std::vector<Case>& cases) {
     }
   }
 }
-
-constexpr auto kData = StatusCode::kDataLoss;
-constexpr auto kUnsup = StatusCode::kUnsupported;
 
 TEST(GgufMalformed, Header) {
   RawGguf magic = small_gguf();

@@ -48,7 +48,7 @@ struct Part {
 using Parts = std::vector<Part>;
 
 // A valid model, changed; opening one of its parts must fail.
-struct Case {
+struct BadSplit {
   std::string what;
   int opened;
   std::function<void(Parts&)> change;
@@ -72,9 +72,9 @@ class GgufSplit : public ::testing::Test {
     return open_checkpoint(folder_ + "/" + parts_[index].name);
   }
 
-  void check(const std::vector<Case>& cases) {
+  void check(const std::vector<BadSplit>& cases) {
     const Parts whole = parts_;
-    for (const Case& c : cases) {
+    for (const BadSplit& c : cases) {
       SCOPED_TRACE(c.what);
       parts_ = whole;
       c.change(parts_);
@@ -134,8 +134,6 @@ TEST_F(GgufSplit, TensorsOutliveTheCheckpoint) {
   EXPECT_EQ(tensor.data[31], std::byte{'c'});
 }
 
-constexpr StatusCode kData = StatusCode::kDataLoss;
-constexpr StatusCode kUnsup = StatusCode::kUnsupported;
 const std::string kFirst = "model-00001-of-00003.gguf";
 const std::string kSecond = "model-00002-of-00003.gguf";
 const std::string kThird = "model-00003-of-00003.gguf";

@@ -5,14 +5,14 @@ namespace octavo::tokenizer {
 namespace {
 
 // A path of keys and indices, what is put there (nothing: it is removed), and the error.
-struct BadCase {
+struct BadEntry {
   std::vector<const char*> path;
   const char* value;
   StatusCode code;
   const char* says;
 };
 
-void expect_refused(const BadCase& bad, Json json = small_file()) {
+void expect_refused(const BadEntry& bad, Json json = small_file()) {
   if (*bad.value == '\0') {
     const std::span<const char* const> path(bad.path);
     find_path(json, path.first(path.size() - 1))->as_object().erase(path.back());
@@ -31,7 +31,7 @@ constexpr StatusCode kLoss = StatusCode::kDataLoss;
 constexpr StatusCode kCannot = StatusCode::kUnsupported;
 
 TEST(HfTokenizer, SaysWhatIsWrongWithTheModel) {
-  const BadCase cases[] = {
+  const BadEntry cases[] = {
       {{"model"}, "", kLoss, "'model' is missing"},
       {{"model"}, "7", kLoss, "'model.vocab' is missing"},
       {{"model", "type"}, "", kLoss, "'type' is missing"},
@@ -69,14 +69,14 @@ TEST(HfTokenizer, SaysWhatIsWrongWithTheModel) {
       {{"model", "fuse_unk"}, "0", kLoss, "'fuse_unk' must be true or false"},
       {{"model", "dropout"}, R"("0")", kLoss, "'dropout'"},
   };
-  for (const BadCase& bad : cases) expect_refused(bad);
+  for (const BadEntry& bad : cases) expect_refused(bad);
   EXPECT_EQ(load(Json(1)).status().code(), kLoss);
   EXPECT_EQ(load(JsonArray{}).status().code(), kLoss);
 }
 
 TEST(HfTokenizer, SaysWhatIsWrongAroundTheModel) {
   const char* const split = "pretokenizers";
-  const BadCase cases[] = {
+  const BadEntry cases[] = {
       {{"added_tokens"}, "3", kLoss, "'added_tokens' must be an array"},
       {{"added_tokens", "1"}, "3", kLoss, "'added_tokens'[1]: 'id' is missing"},
       {{"added_tokens", "1", "id"}, "-3", kLoss, "'added_tokens'[1]: 'id' is -3"},
@@ -128,7 +128,7 @@ TEST(HfTokenizer, SaysWhatIsWrongAroundTheModel) {
       {{"decoder", "type"}, R"("CTC")", kCannot, "'decoder': 'CTC'"},
       {{"decoder", "type"}, R"("WordPiece")", kLoss, "'prefix' is missing"},
   };
-  for (const BadCase& bad : cases) expect_refused(bad);
+  for (const BadEntry& bad : cases) expect_refused(bad);
 }
 
 // What only vocabularies that spell text have.
@@ -145,7 +145,7 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
   const std::string long_text = normalizer("BAAAAAAAAAAA" + std::string(400, 'Y'));
   const char* const strip = R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})";
   const char* const regex = R"({"type": "Replace", "pattern": {"Regex": "a"}, "content": ""})";
-  const BadCase cases[] = {
+  const BadEntry cases[] = {
       {{"model", "type"}, R"("Unigram")", kLoss, "'vocab' must be an array"},
       {{"model"}, R"({"type": "BPE", "vocab": [["a", 0]], "merges": 1})", kLoss, "'merges'"},
       {{"model"}, R"({"type": "Unigram", "vocab": [["a", "x"]]})", kLoss, "'vocab'[0]: the score"},
@@ -191,11 +191,11 @@ TEST(HfTokenizer, SaysWhatIsWrongWithSpelledVocabularies) {
   base.as_object()["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}};
   base.as_object()["decoder"] = base.at("pre_tokenizer");
   ASSERT_TRUE(load(base).ok());
-  for (const BadCase& bad : cases) expect_refused(bad, base);
+  for (const BadEntry& bad : cases) expect_refused(bad, base);
 }
 
 TEST(HfTokenizer, SaysWhatIsWrongWithWordPieces) {
-  const BadCase cases[] = {
+  const BadEntry cases[] = {
       {{"model", "type"}, R"("WordPiece")", kLoss, "'continuing_subword_prefix' is missing"},
       {{"model"},
        R"({"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "#",
@@ -217,7 +217,7 @@ TEST(HfTokenizer, SaysWhatIsWrongWithWordPieces) {
   base.as_object()["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
   base.as_object()["decoder"] = nullptr;
   ASSERT_TRUE(load(base).ok());
-  for (const BadCase& bad : cases) expect_refused(bad, base);
+  for (const BadEntry& bad : cases) expect_refused(bad, base);
 }
 
 TEST(HfTokenizer, SaysWhatIsWrongWithTheConfig) {

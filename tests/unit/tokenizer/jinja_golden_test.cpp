@@ -28,14 +28,8 @@ TEST_P(GoldenTest, RendersAsPython) {
   }
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Templates, GoldenTest, testing::ValuesIn(template_names()), test_name);
+INSTANTIATE_TEST_SUITE_P(Templates, GoldenTest, testing::ValuesIn(template_names()),
+                         template_test_name);
 
 TEST(GoldenTest, ThereAre48Templates) {
   EXPECT_EQ(template_names().size(), 48u);

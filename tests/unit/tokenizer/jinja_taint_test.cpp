@@ -97,14 +97,8 @@ TEST_P(InjectionTest, InjectedTextIsMarked) {
   EXPECT_GT(marks, 0) << "the test must see what it injects";
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Templates, InjectionTest, testing::ValuesIn(template_names()), test_name);
+INSTANTIATE_TEST_SUITE_P(Templates, InjectionTest, testing::ValuesIn(template_names()),
+                         template_test_name);
 
 // Not everything is marked: what the template writes itself stays a control token.
 TEST(TaintTest, TemplatesOwnTextIsNotMarked) {

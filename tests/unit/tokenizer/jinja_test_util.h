@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -47,6 +48,13 @@ inline std::vector<std::string> template_names() {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+inline std::string template_test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
 }
 
 // `expected` has "text", "raised" (raise_exception's message) or "error".

@@ -12,7 +12,7 @@ using Ids = std::vector<TokenId>;
 constexpr TokenId kBos = 8, kEnd = 9, kUser = 10, kThink = 11;
 
 // a b c Ġ ab Ġa é(as two bytes) <s> <|im_end|> <|user|> <think>
-JsonObject small_metadata() {
+JsonObject small_bpe_metadata() {
   return {
       {"tokenizer.ggml.model", "gpt2"},
       {"tokenizer.ggml.pre", "gpt-2"},
@@ -27,7 +27,7 @@ JsonObject small_metadata() {
 }
 
 std::unique_ptr<Tokenizer> small() {
-  return load_or_fail(small_metadata());
+  return load_or_fail(small_bpe_metadata());
 }
 
 Ids plain_ids(const Tokenizer& tokenizer, std::string_view text) {
@@ -75,7 +75,7 @@ TEST(Load, SpecialTokensInText) {
 }
 
 TEST(Load, AddsBosAndEosAsTheFileSays) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   EXPECT_EQ(load_or_fail(metadata)->encode("a", {}).value(), (Ids{kBos, 0}));
   metadata["tokenizer.ggml.add_eos_token"] = true;
   EXPECT_EQ(load_or_fail(metadata)->encode("a", {}).value(), (Ids{kBos, 0, 2}));
@@ -149,7 +149,7 @@ TEST(Load, StopIds) {
     const auto tokenizer = load_or_fail(metadata);
     return Ids(tokenizer->stop_ids().begin(), tokenizer->stop_ids().end());
   };
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   EXPECT_EQ(stop_ids(metadata), (Ids{2, kEnd}));  // eos, and <|im_end|> by its text
   metadata["tokenizer.ggml.eot_token_id"] = 3;
   metadata["tokenizer.ggml.eom_token_id"] = kEnd;
@@ -163,7 +163,7 @@ TEST(Load, StopIds) {
 }
 
 TEST(Load, IdsThatTheVocabularyLacksCountAsAbsent) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   metadata["tokenizer.ggml.bos_token_id"] = 12;
   metadata["tokenizer.ggml.eos_token_id"] = -1;
   const auto tokenizer = load_or_fail(metadata);
@@ -173,7 +173,7 @@ TEST(Load, IdsThatTheVocabularyLacksCountAsAbsent) {
 }
 
 TEST(Load, WithoutTokenTypesTheNamedTokensAreControl) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   metadata.erase("tokenizer.ggml.token_type");
   metadata["tokenizer.ggml.eos_token_id"] = kEnd;
   const auto tokenizer = load_or_fail(metadata);
@@ -182,7 +182,7 @@ TEST(Load, WithoutTokenTypesTheNamedTokensAreControl) {
 }
 
 TEST(Load, TextCannotMergeIntoAControlToken) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   metadata["tokenizer.ggml.token_type"].as_array()[4] = 3;  // "ab"
   for (const char* pre : {"gpt-2", "llama-bpe"}) {
     metadata["tokenizer.ggml.pre"] = pre;
@@ -191,19 +191,19 @@ TEST(Load, TextCannotMergeIntoAControlToken) {
 }
 
 TEST(Load, TheLastOfEqualTokensIsUsed) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   metadata["tokenizer.ggml.tokens"].as_array()[7] = "ab";
   EXPECT_EQ(plain_ids(*load_or_fail(metadata), "ab"), (Ids{7}));
 }
 
 TEST(Load, NfcWhereTheVocabularyWantsIt) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   EXPECT_EQ(plain_ids(*load_or_fail(metadata), "e\u0301"), Ids{});
   metadata["tokenizer.ggml.pre"] = "qwen2";
   EXPECT_EQ(plain_ids(*load_or_fail(metadata), "e\u0301"), (Ids{6, 7}));
 }
 
-struct BadCase {
+struct BadMetadata {
   const char* key;
   Json value;  // null removes the key
   StatusCode code;
@@ -212,7 +212,7 @@ struct BadCase {
 
 TEST(Load, SaysWhatIsWrong) {
   const auto loss = StatusCode::kDataLoss;
-  const BadCase cases[] = {
+  const BadMetadata cases[] = {
       {"tokenizer.ggml.model", nullptr, loss, "'tokenizer.ggml.model' is missing"},
       {"tokenizer.ggml.model", 1, loss, "must be a string"},
       {"tokenizer.ggml.model", "rwkv", StatusCode::kUnsupported, "'rwkv'"},
@@ -239,8 +239,8 @@ TEST(Load, SaysWhatIsWrong) {
       {"tokenizer.ggml.eos_token_id", "2", loss, "must be an integer"},
       {"tokenizer.ggml.add_bos_token", 1, loss, "must be true or false"},
   };
-  for (const BadCase& bad : cases) {
-    JsonObject metadata = small_metadata();
+  for (const BadMetadata& bad : cases) {
+    JsonObject metadata = small_bpe_metadata();
     if (bad.value.is_null()) {
       metadata.erase(bad.key);
     } else {
@@ -257,7 +257,7 @@ TEST(Load, SaysWhatIsWrong) {
 }
 
 TEST(Load, MissingPreTokenizerIsTheDefault) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_bpe_metadata();
   metadata.erase("tokenizer.ggml.pre");
   EXPECT_EQ(plain_ids(*load_or_fail(metadata), "ab a"), (Ids{4, 5}));
 }
@@ -282,7 +282,7 @@ TEST(Load, SurvivesRandomMetadata) {
                          JsonObject{{"a", 1}}};
   size_t loaded = 0;
   for (int round = 0; round < 4000; ++round) {
-    JsonObject metadata = small_metadata();
+    JsonObject metadata = small_bpe_metadata();
     for (int change = 0; change < 2; ++change) damage_field(rng, metadata, values);
     const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
     if (!tokenizer.ok()) continue;

@@ -11,7 +11,7 @@ namespace {
 using Ids = std::vector<TokenId>;
 
 // <unk> <s> </s> ▁ a b ab ▁a ▁ab ba <0xC3> <0xA9>
-JsonObject small_metadata() {
+JsonObject small_spm_metadata() {
   return {
       {"tokenizer.ggml.model", "llama"},
       {"tokenizer.ggml.tokens",
@@ -24,7 +24,7 @@ JsonObject small_metadata() {
 }
 
 TEST(SpmModel, MergesByScoreThenFromTheLeft) {
-  const auto tokenizer = load_or_fail(small_metadata());
+  const auto tokenizer = load_or_fail(small_spm_metadata());
   EXPECT_EQ(tokenizer->encode("ab", {}).value(), (Ids{1, 8}));
   EXPECT_EQ(encode_or_fail(*tokenizer, "aba", kPlainText), (Ids{8, 4}));  // ab and ba score alike
   EXPECT_EQ(encode_or_fail(*tokenizer, "b ba", kPlainText), (Ids{3, 5, 3, 9}));
@@ -35,7 +35,7 @@ TEST(SpmModel, MergesByScoreThenFromTheLeft) {
 }
 
 TEST(SpmModel, CharactersWithoutATokenBecomeBytes) {
-  const auto tokenizer = load_or_fail(small_metadata());
+  const auto tokenizer = load_or_fail(small_spm_metadata());
   EXPECT_EQ(encode_or_fail(*tokenizer, "aéa", kPlainText), (Ids{7, 10, 11, 4}));
   EXPECT_EQ(encode_or_fail(*tokenizer, "a\xA9ż", kPlainText), (Ids{7, 11}));  // ż has no bytes
   EXPECT_EQ(tokenizer->token_bytes(10, false), "\xC3");
@@ -43,7 +43,7 @@ TEST(SpmModel, CharactersWithoutATokenBecomeBytes) {
 }
 
 TEST(SpmModel, SpecialTokensOnlyWhereAskedFor) {
-  const auto tokenizer = load_or_fail(small_metadata());
+  const auto tokenizer = load_or_fail(small_spm_metadata());
   EXPECT_EQ(encode_or_fail(*tokenizer, "a<s>b", kWithSpecial), (Ids{7, 1, 3, 5}));
   const Ids plain = encode_or_fail(*tokenizer, "<s></s><unk>", kPlainText);
   EXPECT_TRUE(std::none_of(plain.begin(), plain.end(),
@@ -51,7 +51,7 @@ TEST(SpmModel, SpecialTokensOnlyWhereAskedFor) {
 }
 
 TEST(SpmModel, WithoutSpacePrefix) {
-  JsonObject metadata = small_metadata();
+  JsonObject metadata = small_spm_metadata();
   metadata["tokenizer.ggml.add_space_prefix"] = false;
   const auto tokenizer = load_or_fail(metadata);
   EXPECT_EQ(encode_or_fail(*tokenizer, "ab ab", kPlainText), (Ids{6, 8}));
@@ -59,7 +59,7 @@ TEST(SpmModel, WithoutSpacePrefix) {
 }
 
 TEST(SpmModel, OneSpaceIsLeftOutAtTheVeryStart) {
-  const auto tokenizer = load_or_fail(small_metadata());
+  const auto tokenizer = load_or_fail(small_spm_metadata());
   EXPECT_EQ(tokenizer->decode(Ids{1, 8, 8}, false).value(), "ab ab");
   EXPECT_EQ(tokenizer->decode(Ids{3, 3, 4}, false).value(), " a");
   EXPECT_EQ(tokenizer->decode(Ids{1, 8}, true).value(), "<s> ab");
@@ -67,7 +67,7 @@ TEST(SpmModel, OneSpaceIsLeftOutAtTheVeryStart) {
 }
 
 TEST(SpmModel, StreamingIsDecodingAtOnce) {
-  const auto tokenizer = load_or_fail(small_metadata());
+  const auto tokenizer = load_or_fail(small_spm_metadata());
   Rng rng(5);
   for (int round = 0; round < 2000; ++round) {
     Ids ids(rng.next_u64() % 8);
@@ -89,14 +89,14 @@ TEST(SpmModel, SaysWhatIsWrong) {
       {"tokenizer.ggml.token_type", {1, 2}}, {"tokenizer.ggml.tokens", nullptr},
   };
   for (const auto& [key, value] : cases) {
-    JsonObject metadata = small_metadata();
+    JsonObject metadata = small_spm_metadata();
     metadata[key] = value;
     const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
     ASSERT_FALSE(tokenizer.ok()) << key;
     EXPECT_NE(tokenizer.status().message().find(key), std::string::npos);
   }
   for (const Json& score : {Json("1"), Json(std::numeric_limits<double>::quiet_NaN())}) {
-    JsonObject metadata = small_metadata();
+    JsonObject metadata = small_spm_metadata();
     metadata["tokenizer.ggml.scores"].as_array()[4] = score;
     const auto tokenizer = load_gguf_tokenizer(metadata, "test.gguf");
     ASSERT_FALSE(tokenizer.ok());
