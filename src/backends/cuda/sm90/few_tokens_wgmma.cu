@@ -45,21 +45,18 @@ CUtensorMap panel_map(const void* data, int columns, int64_t rows, int64_t strid
   return *map;
 }
 
-// Clusters that the GPU holds at a time.
+// Clusters that the GPU holds at a time; lets the kernel have its shared memory.
 template <typename Config>
 int most_clusters(int cluster) {
   const auto kernel = few_tokens_wgmma::few_tokens_wgmma_kernel<Config>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  check_cuda(allowed, "cudaFuncSetAttribute");
+  check_cuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+      "cudaFuncSetAttribute");
   if (cluster == 1) return multiprocessors();
-  static int most[kWgmmaMaxCluster + 1] = {};
-  int& known = most[cluster];
-  if (known == 0) {
-    const auto size = static_cast<unsigned>(cluster);
-    known = std::max(1, most_active_clusters(kernel, launch_shape(size, Config::kThreads, size)));
-  }
-  return known;
+  static const int most =
+      std::max(1, most_active_clusters(
+                      kernel, launch_shape(kWgmmaMaxCluster, Config::kThreads, kWgmmaMaxCluster)));
+  return most;
 }
 
 template <typename Config>

@@ -5,6 +5,8 @@
 // a load for each, on an H200).
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cuda/sm90/few_tokens_wgmma_shared.cuh"
 #include "backends/cuda/tile/activate.cuh"
 
