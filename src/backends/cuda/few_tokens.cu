@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 bool takes_few_tokens(const FewTokensArgs& args) {
-  return args.x.rows <= kFewTokens || streams_few_tokens(args) || multiplies_by_wgmma(args);
+  return (args.x.rows <= kFewTokens && args.w[0]->dtype == DType::kBF16) ||
+         streams_few_tokens(args) || multiplies_by_wgmma(args);
 }
 
 void multiply_few_tokens(const FewTokensArgs& args, cudaStream_t stream) {

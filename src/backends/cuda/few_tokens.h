@@ -28,8 +28,9 @@ inline constexpr int64_t kSelfRoundedFeatures = 16384;
 inline constexpr int kMaxMatrices = 3;
 
 // out[i] = x · w[i]ᵀ + bias[i], where there is an out[i]. x: [n, in_features], bfloat16; outputs
-// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all E4M3 with scales by row
-// and one input form (pack_weight.h): then x is `rounded`, but for a single row.
+// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all 4-bit codes in groups of
+// one size, or all E4M3 with scales by row and one input form (pack_weight.h): then x is `rounded`,
+// but for a single row.
 struct FewTokensArgs {
   ops::Mat out[kMaxMatrices];
   const ops::Weight* w[kMaxMatrices] = {};
