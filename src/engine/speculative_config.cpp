@@ -12,11 +12,11 @@ constexpr int64_t kMostLookup = 1024;
 constexpr int64_t kDefaultLookup = 5;  // as in vLLM
 
 // A row of a step, as a share of what the step takes anyway. On 2 cores of a Zen 4 SmolLM2-135M
-// Q4_1 takes 3.63 ms for one row and 0.6 ms for each further one up to 5; an H200 with a Llama of
-// 8B in bfloat16 4.0 ms for one and 8.4 ms for 128. Twice as much makes drafts shorter, no answer
-// other.
+// Q4_1 takes 3.63 ms for one row and 0.6 ms for each further one up to 5. An H200 with a Llama of
+// 8B in bfloat16 takes 4.0 ms for one and 8.4 ms for 128, that is 0.01; three times that, because a
+// step with drafts is not recorded. Twice as much makes drafts shorter, no answer other.
 constexpr double kHostRowCost = 0.2;
-constexpr double kGpuRowCost = 0.01;
+constexpr double kGpuRowCost = 0.03;
 
 Status check_field(const char* field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return {};
