@@ -13,6 +13,7 @@
 
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/few_tokens_wgmma.h"
 #include "backends/cuda/linear_int4.h"
 #include "backends/cuda/matmul.h"
 #include "backends/cuda/tile/int4_tiles.h"
@@ -149,8 +150,10 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   const double library_us = weights.time(library);
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
-  if (num_tokens <=
-      (weights.group() > 0 ? kMostInt4Tokens : kStreamedTokens)) {  // else cuBLASLt is what runs
+  const int64_t most_tokens = weights.group() > 0          ? kMostInt4Tokens
+                              : args.dtype == DType::kBF16 ? kWgmmaTokens
+                                                           : kStreamedTokens;
+  if (num_tokens <= most_tokens) {  // else cuBLASLt is what runs
     if (args.dtype == DType::kF8E4M3) {
       if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
       few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,

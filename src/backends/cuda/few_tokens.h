@@ -3,7 +3,9 @@
 //
 // The result for a row does not depend on the other rows, but the order of the sum over in_features
 // may on how many there are: it is one on GPUs other than Hopper; on Hopper one for 1 to 8 rows,
-// one for 9 to 16, and one for what is more or cannot be streamed (few_tokens_streamed.h).
+// one for 9 to 16 (few_tokens_streamed.h), one for 17 to 64 of bfloat16 matrices
+// (few_tokens_wgmma.h), whether they are of prompts or of answers, and one for what is more or
+// cannot be streamed.
 #pragma once
 
 #include <cuda_runtime_api.h>

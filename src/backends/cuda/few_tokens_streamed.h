@@ -6,7 +6,7 @@
 
 namespace octavo::backends::cuda {
 
-// The most rows of x. Of 32 cuBLASLt is faster (docs/kernels.md).
+// The most rows of x. More are few_tokens_wgmma.h's and, of E4M3 matrices, cuBLASLt's.
 inline constexpr int64_t kStreamedTokens = 16;
 // Of matrices of 4-bit codes, which are read once for every 16 rows. All of them are multiplied by
 // the kernel of 9 to 16, whatever is left for the last.

@@ -1,4 +1,4 @@
-// Matrix products of the CUDA backend: few tokens by our own kernel, which reads the matrix at the
+// Matrix products of the CUDA backend: few tokens by our own kernels, which read the matrix at the
 // speed of memory, more by cuBLASLt; and the composite ops around them.
 #include <algorithm>
 #include <initializer_list>
