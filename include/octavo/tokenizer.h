@@ -47,8 +47,6 @@ struct RenderOptions {
   std::string context_json;  // an object of further template variables, or ""
   // Jinja text in place of the model's own template, or "". The last one stays parsed.
   std::string chat_template;
-  // Whether chat_template will come again and again: it stays parsed then, beside the last one.
-  bool keep_chat_template = false;
 };
 
 // A rendered prompt: `user_spans`, ascending and disjoint, are the parts that came from message

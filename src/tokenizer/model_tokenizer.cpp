@@ -107,6 +107,23 @@ Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool sh
   return utf8_replace_invalid(text);
 }
 
+Result<std::shared_ptr<const ChatTemplate>> ModelTokenizer::given_template(
+    const std::string& text) const {
+  // A server's own and those of its groups; requests may bring any number of others.
+  constexpr size_t kMaxTemplates = 64;
+  constexpr size_t kMaxKeptBytes = 128 << 10;  // those of models have up to 17 KiB
+  const std::lock_guard lock(mutex_);
+  const auto known = given_templates_.find(text);
+  if (known != given_templates_.end()) return known->second;
+  auto parsed = ChatTemplate::parse(text);
+  if (!parsed.ok()) return invalid_argument(parsed.status().message());
+  auto made = std::make_shared<const ChatTemplate>(std::move(*parsed));
+  if (text.size() > kMaxKeptBytes) return made;
+  if (given_templates_.size() >= kMaxTemplates) given_templates_.clear();
+  given_templates_[text] = made;
+  return made;
+}
+
 Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
                                               const RenderOptions& options) const {
   JsonObject variables;
@@ -118,8 +135,7 @@ Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,
   add_token("unk_token", vocabulary_->unknown);
   add_token("pad_token", vocabulary_->padding);
   if (!options.chat_template.empty()) {
-    const auto given =
-        OCTAVO_TRY(given_templates_.get(options.chat_template, options.keep_chat_template));
+    const auto given = OCTAVO_TRY(given_template(options.chat_template));
     return render_conversation(*given, std::move(variables), messages_json, options);
   }
   if (!chat_template_.ok()) return chat_template_.status();

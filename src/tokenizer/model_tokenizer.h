@@ -2,13 +2,14 @@
 // chat template.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "tokenizer/chat_template.h"
 #include "tokenizer/special_tokens.h"
-#include "tokenizer/template_cache.h"
 #include "tokenizer/text_model.h"
 #include "tokenizer/vocabulary.h"
 
@@ -42,11 +43,15 @@ class ModelTokenizer final : public Tokenizer {
   Status append_ids(std::string_view text, std::span<const TextSpan> plain,
                     std::vector<TokenId>& ids) const;
 
+  // The template of RenderOptions::chat_template, parsed.
+  Result<std::shared_ptr<const ChatTemplate>> given_template(const std::string& text) const;
+
   std::unique_ptr<const Vocabulary> vocabulary_;
   SpecialTokens special_tokens_;
   std::unique_ptr<const TextModel> text_model_;
   Result<ChatTemplate> chat_template_;
-  mutable TemplateCache given_templates_;
+  mutable std::mutex mutex_;  // guards what follows: templates that callers gave, by their text
+  mutable std::map<std::string, std::shared_ptr<const ChatTemplate>> given_templates_;
 };
 
 }  // namespace octavo::tokenizer

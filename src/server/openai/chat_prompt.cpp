@@ -181,7 +181,6 @@ Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
   const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
   RenderOptions options;
   options.chat_template = OCTAVO_TRY(read_chat_template(fields, app));
-  options.keep_chat_template = app.has_template(options.chat_template);
   const ContentKinds kinds = app.content_kinds(options.chat_template);
   const JsonArray messages = OCTAVO_TRY(read_messages(fields, kinds));
   options.tools_json = OCTAVO_TRY(read_tools(fields, app.config()));
