@@ -114,8 +114,8 @@ TEST(SamplingFields, DefaultsOfTheModelGiveWayToTheRequest) {
 }
 
 TEST(SamplingFields, WhatIsOffIsAcceptedWhatIsAskedForRefused) {
-  for (const char* name : {"guided_json", "structured_outputs", "use_beam_search", "vllm_xargs",
-                           "thinking_token_budget", "kv_transfer_params"}) {
+  for (const char* name :
+       {"use_beam_search", "vllm_xargs", "thinking_token_budget", "kv_transfer_params"}) {
     for (const Json& off : {Json(), Json(false), Json(""), Json(JsonObject())}) {
       Status status;
       read(JsonObject{{name, off}}, status);
