@@ -1,9 +1,10 @@
-// Times products of few tokens with the matrices of a Llama 3 8B, bfloat16 and E4M3, beside
-// cuBLASLt (of E4M3 with an input that is rounded already) and beside plain reading of as many
-// bytes. Graphs of at least 20 launches that go round more than 120 MB of weights and may overlap,
-// as in a step of decoding; the median of 50 replays after 10.
+// Times products of few tokens with the matrices of a Llama 3 8B, bfloat16, E4M3 and 4-bit codes in
+// groups, beside cuBLASLt (of E4M3 with an input that is rounded already, of codes with parts that
+// become bfloat16) and beside plain reading of as many bytes. Graphs of at least 20 launches that
+// go round more than 120 MB of weights and may overlap, as in a step of decoding; the median of 50
+// replays after 10.
 //
-//   few_tokens_bench [bf16|fp8] [TOKENS ...]
+//   few_tokens_bench [bf16|fp8|int4-g32|int4-g64|int4-g128] [TOKENS ...]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +13,10 @@
 
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/few_tokens_wgmma.h"
+#include "backends/cuda/linear_int4.h"
 #include "backends/cuda/matmul.h"
+#include "backends/cuda/tile/int4_tiles.h"
 #include "bench/kernels/program.h"
 #include "bench/kernels/read_ceiling.h"
 #include "bench/kernels/timing.h"
@@ -21,6 +25,9 @@
 
 namespace octavo::backends::cuda {
 namespace {
+
+// Of 4-bit codes: what the kernel of few tokens is timed for, to compare.
+constexpr int64_t kMostInt4Tokens = 128;
 
 struct Projection {
   const char* name;
@@ -36,8 +43,11 @@ constexpr Projection kProjections[] = {{"o_proj", 4096, 4096, false},
 // Weights enough that none is left in the L2 cache when its turn comes again.
 class Weights {
  public:
-  Weights(const Projection& p, DType dtype)
-      : dtype_(dtype), bytes_(dtype_bytes(dtype, p.out_features * p.in_features)) {
+  Weights(const Projection& p, DType dtype, int group)
+      : dtype_(dtype),
+        group_(group),
+        bytes_(group > 0 ? Int4Tiles{p.out_features, p.in_features, group}.bytes()
+                         : dtype_bytes(dtype, p.out_features * p.in_features)) {
     const int64_t count = std::max<int64_t>(2, kColdBytes / bytes_ + 1);
     for (int64_t i = 0; i < count; ++i) {
       memory_.emplace_back(static_cast<size_t>(bytes_ / 2));
@@ -47,7 +57,7 @@ class Weights {
   }
 
   DType dtype() const { return dtype_; }
-
+  int group() const { return group_; }  // of 4-bit codes, else 0
   int64_t bytes() const { return bytes_; }
   const void* data(size_t i) const { return memory_[i % memory_.size()].data(); }
 
@@ -63,22 +73,28 @@ class Weights {
 
  private:
   DType dtype_;
+  int group_;
   int64_t bytes_;
   std::vector<DeviceArray<uint16_t>> memory_;
 };
 
 // `scales`: of E4M3, by row.
-ops::Weight make_weight(const void* data, DType dtype, int64_t rows, int64_t cols,
+ops::Weight make_weight(const void* data, const Weights& of, int64_t rows, int64_t cols,
                         const float* scales) {
   ops::Weight w;
-  w.dtype = dtype;
+  w.dtype = of.dtype();
   w.rows = rows;
   w.cols = cols;
   w.data = static_cast<const std::byte*>(data);
-  if (dtype == DType::kF8E4M3) {
+  if (w.dtype == DType::kF8E4M3) {
     w.scales = scales;
     w.scale_block = cols;
     w.input = {.rounding = ops::InputRounding::kDynamicE4M3, .group = cols, .by_kernel = true};
+  }
+  if (of.group() > 0) {
+    w.layout = ops::PackedLayout::kInt4Tiles;
+    w.group = of.group();
+    w.layout_bytes = int4_tiles(w).bytes();
   }
   return w;
 }
@@ -96,13 +112,12 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   few.out[0] = ops::Mat(out.data(), DType::kBF16, num_tokens, rows);
   few.gated = p.gated;
   const auto multiply = [&](const void* data, cudaStream_t stream) {
-    const ops::Weight first =
-        make_weight(data, weights.dtype(), rows, p.in_features, scales.data());
-    const ops::Weight second = make_weight(first.data + rows * first.row_bytes(), weights.dtype(),
-                                           rows, p.in_features, scales.data());
+    const ops::Weight first = make_weight(data, weights, rows, p.in_features, scales.data());
+    const ops::Weight second =
+        make_weight(first.data + weights.bytes() / 2, weights, rows, p.in_features, scales.data());
     few.w[0] = &first;
     few.w[1] = p.gated ? &second : nullptr;
-    multiply_few_tokens(few, stream);
+    multiply_few_tokens_streamed(few, stream);
   };
   MatmulArgs args;
   args.out = out.data();
@@ -110,12 +125,23 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   args.num_tokens = num_tokens;
   args.out_features = p.out_features;
   args.in_features = p.in_features;
-  args.dtype = weights.dtype();
+  args.dtype = weights.group() > 0 ? DType::kBF16 : weights.dtype();
   args.x_scale = args.w_scale = scales.data();
   args.scale_rows = args.dtype == DType::kF8E4M3;
+  const int64_t part_rows = weights.group() > 0 ? kDecodedBytes / 2 / p.in_features / 128 * 128 : 0;
+  const DeviceArray<uint16_t> decoded(static_cast<size_t>(part_rows * p.in_features));
   const auto library = [&](const void* data, cudaStream_t stream) {
     args.w = data;
-    check(matmul.run(args, stream));
+    if (weights.group() == 0) return check(matmul.run(args, stream));
+    const ops::Weight w = make_weight(data, weights, p.out_features, p.in_features, nullptr);
+    for (int64_t first = 0; first < w.rows; first += part_rows) {
+      args.out_features = std::min(part_rows, w.rows - first);
+      args.out_stride = p.out_features;
+      args.out = out.data() + first;
+      args.w = decoded.data();
+      decode_int4(decoded.data(), w, first, args.out_features, stream);
+      check(matmul.run(args, stream));
+    }
   };
   const Stream stream;
   library(weights.data(0), stream.get());  // measures
@@ -124,7 +150,10 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
   const double library_us = weights.time(library);
   std::printf("%-12s %3lld tokens, cuBLASLt %7.2f us %5.2f TB/s", p.name,
               static_cast<long long>(num_tokens), library_us, bytes / library_us * 1e-6);
-  if (num_tokens <= kStreamedTokens) {  // else cuBLASLt is what runs
+  const int64_t most_tokens = weights.group() > 0          ? kMostInt4Tokens
+                              : args.dtype == DType::kBF16 ? kWgmmaTokens
+                                                           : kStreamedTokens;
+  if (num_tokens <= most_tokens) {  // else cuBLASLt is what runs
     if (args.dtype == DType::kF8E4M3) {
       if (num_tokens == 1) std::printf(", rounding its input %7.2f us", weights.time(multiply));
       few.rounded = {reinterpret_cast<uint8_t*>(x.data()), scales.data(), num_tokens,
@@ -141,8 +170,13 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
 void run(int argc, char** argv) {
   std::vector<int64_t> tokens;
   DType dtype = DType::kBF16;
-  int first = 1;
-  if (argc > 1 && std::string_view(argv[1]) == "fp8") dtype = DType::kF8E4M3;
+  int first = 1, group = 0;
+  const std::string_view type = argc > 1 ? argv[1] : "";
+  if (type == "fp8") dtype = DType::kF8E4M3;
+  if (type.starts_with("int4-g")) {
+    dtype = DType::kQ4_0;
+    group = std::atoi(argv[1] + 6);
+  }
   if (argc > 1 && std::atoi(argv[1]) == 0) ++first;
   for (int i = first; i < argc; ++i) tokens.push_back(std::max(1, std::atoi(argv[i])));
   if (tokens.empty()) tokens = {1, 2, 4, 8, 16, 32, 64};
@@ -151,7 +185,7 @@ void run(int argc, char** argv) {
   const auto matmul = Matmul::create(**device, "");
   check(matmul.status());
   for (const Projection& projection : kProjections) {
-    const Weights weights(projection, dtype);
+    const Weights weights(projection, dtype, group);
     const double read_us = weights.time([&](const void* data, cudaStream_t stream) {
       launch_read(data, weights.bytes() / 16384 * 16384, stream, true);
     });

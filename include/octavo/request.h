@@ -18,6 +18,17 @@ struct LogitBias {
   float bias = 0;  // added to the token's logit, [-100, 100]
 };
 
+// What an answer must be: exactly one is set. Tokens that would leave it cannot be chosen, and the
+// answer can end only where it is whole; where max_tokens ends it before, it is not.
+struct StructuredOutputs {
+  std::optional<std::string> json;     // matches this JSON schema
+  std::optional<std::string> regex;    // matches this regular expression as a whole
+  std::vector<std::string> choice;     // is one of these
+  std::optional<std::string> grammar;  // matches the rule `root` of this grammar (GBNF)
+  bool json_object = false;            // is a JSON object
+  std::string source;  // the field that errors name; "": structured_outputs and which of these
+};
+
 // Named and scaled as in vLLM's SamplingParams, and applied in vLLM's order: allowed_token_ids,
 // bad_words, min_tokens, logit_bias, penalties, temperature, min_p, top_k, top_p. Temperature 0
 // takes the likeliest token.
@@ -35,6 +46,8 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias;
   std::vector<std::string> bad_words;      // never generated; needs a tokenizer
   std::vector<TokenId> allowed_token_ids;  // empty: all
+
+  std::optional<StructuredOutputs> structured_outputs;  // needs a tokenizer
 
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;

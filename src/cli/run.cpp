@@ -12,6 +12,7 @@
 #include "cli/model_args.h"
 #include "cli/page_table_text.h"
 #include "cli/token_json.h"
+#include "formats/hf_checkpoint.h"
 
 namespace octavo::cli {
 namespace {
@@ -20,6 +21,9 @@ struct RunArgs {
   std::string prompt;
   std::string system;
   std::string token_ids;
+  std::string json_schema;
+  std::string grammar;
+  std::string regex;
   bool has_prompt = false;
   bool has_token_ids = false;
   bool raw = false;
@@ -109,6 +113,29 @@ Status check(const RunArgs& run, const SamplingParams& sampling) {
   return run.has_token_ids ? parse_token_ids(run.token_ids).status() : Status();
 }
 
+// The form that the flags demand of the answer, from their files.
+Status read_structured_outputs(const RunArgs& run, SamplingParams& sampling) {
+  const struct {
+    const char* flag;
+    const std::string& value;
+    std::optional<std::string> StructuredOutputs::*kind;
+    bool is_file;
+  } demands[] = {{"--json-schema", run.json_schema, &StructuredOutputs::json, true},
+                 {"--grammar", run.grammar, &StructuredOutputs::grammar, true},
+                 {"--regex", run.regex, &StructuredOutputs::regex, false}};
+  for (const auto& demand : demands) {
+    if (demand.value.empty()) continue;
+    if (sampling.structured_outputs) {
+      return invalid_argument("give one of --json-schema, --grammar and --regex");
+    }
+    StructuredOutputs& outputs = sampling.structured_outputs.emplace();
+    outputs.*demand.kind =
+        demand.is_file ? OCTAVO_TRY(formats::read_text_file(demand.value)) : demand.value;
+    outputs.source = demand.is_file ? format("{} {}", demand.flag, demand.value) : demand.flag;
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_run(int argc, const char* const* argv) {
@@ -125,14 +152,18 @@ int run_run(int argc, const char* const* argv) {
   args.flag("--raw", run.raw, "no chat template: the model goes on where the prompt ends");
   args.option("--token-ids", run.token_ids, "comma-separated ids in place of a prompt");
   SamplingArgs sampling_args(args);
+  args.option("--json-schema", run.json_schema, "a file: the answer matches this JSON schema");
+  args.option("--grammar", run.grammar, "a file: the answer matches this grammar (GBNF)");
+  args.option("--regex", run.regex, "the answer matches this regular expression");
   args.flag("--json", run.json, "print an object with text, token_ids, usage and timings");
   args.flag("--debug-page-table", run.debug_page_table,
             "print on standard error which KV blocks prompt and answer have");
   if (const auto exit_code = args.parse(argc, argv)) return *exit_code;
   run.has_prompt = args.given("PROMPT");
   run.has_token_ids = args.given("--token-ids");
-  const auto sampling = sampling_args.params();
+  auto sampling = sampling_args.params();
   Status usage = sampling.status();
+  if (usage.ok()) usage = read_structured_outputs(run, *sampling);
   if (usage.ok()) usage = check(run, *sampling);
   if (usage.ok()) usage = validate_sampling(*sampling);
   if (!usage.ok()) {

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "engine/logprobs.h"
 
 namespace octavo::engine {
 namespace {
@@ -43,7 +42,8 @@ Status Completion::choose_token(std::span<const float> logits, SamplerScratch& s
   const SamplingParams& params = request_.request.sampling;
   chosen_ = OCTAVO_TRY(choose_by_rules(logits, output_.token_ids, processor_, sampler_, scratch));
   if (!params.logprobs) return {};
-  output_.logprobs.push_back(token_logprobs(logits, chosen_, *params.logprobs));
+  output_.logprobs.push_back(
+      OCTAVO_TRY(logprobs_by_rules(logits, chosen_, *params.logprobs, processor_, scratch)));
   return {};
 }
 

@@ -35,6 +35,7 @@ EngineCore::EngineCore(const EngineCoreConfig& config, Executor& executor,
     : config_(config),
       executor_(executor),
       tokenizer_(tokenizer),
+      grammars_(std::make_unique<grammar::GrammarCache>(tokenizer)),
       clock_(std::move(clock)),
       blocks_(config.num_blocks, config.block_size, config.enable_prefix_caching, config.groups),
       scheduler_(config.scheduler, blocks_),
@@ -73,8 +74,11 @@ Result<std::unique_ptr<ActiveRequest>> EngineCore::prepare(RequestId id, EngineR
   active->request = std::move(request);
   add_stop_ids(active->request.sampling, config_.stop_ids);
   active->sink = std::move(sink);
-  const auto processor =
+  auto processor =
       OCTAVO_TRY(LogitsProcessor::create(active->request, tokenizer_, config_.vocab_size));
+  if (const auto& outputs = active->request.sampling.structured_outputs) {
+    processor.constrain(OCTAVO_TRY(grammars_->matcher(*outputs)));
+  }
   for (int32_t i = 0; i < active->request.n; ++i) {
     active->completions.push_back(
         std::make_unique<Completion>(*active, i, processor, tokenizer_, max_tokens));

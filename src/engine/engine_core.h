@@ -15,6 +15,7 @@
 #include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/speculator.h"
+#include "grammar/grammar_cache.h"
 #include "model/rope.h"
 
 namespace octavo::engine {
@@ -94,6 +95,7 @@ class EngineCore {
   EngineCoreConfig config_;
   Executor& executor_;
   const Tokenizer* tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;  // safe from any thread
   std::function<double()> clock_;
   BlockManager blocks_;
   Scheduler scheduler_;

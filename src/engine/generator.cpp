@@ -132,7 +132,8 @@ Result<TokenId> Generator::choose_token(const Request& request, const OutputSink
     id = OCTAVO_TRY(choose_by_rules(row, result.token_ids, processor, sampler, scratch_));
   }
   if (request.sampling.logprobs) {
-    result.logprobs.push_back(token_logprobs(row, id, *request.sampling.logprobs));
+    result.logprobs.push_back(
+        OCTAVO_TRY(logprobs_by_rules(row, id, *request.sampling.logprobs, processor, scratch_)));
   }
   processor.push(id);
   sequence_.token_ids.push_back(id);
@@ -147,6 +148,9 @@ Result<Generation> Generator::generate(const Request& request, const OutputSink&
   const int64_t room = OCTAVO_TRY(room_for_answer(prompt_tokens, runner_.max_model_len()));
   auto processor =
       OCTAVO_TRY(LogitsProcessor::create(request, tokenizer_, runner_.model().config().vocab_size));
+  if (const auto& outputs = request.sampling.structured_outputs) {
+    processor.constrain(OCTAVO_TRY(grammars_.matcher(*outputs)));
+  }
   // Logprobs of the prompt need all of it computed anew.
   if (request.sampling.prompt_logprobs) drop_sequence();
   Generation result;

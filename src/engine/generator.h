@@ -10,6 +10,7 @@
 #include "engine/model_runner.h"
 #include "engine/sampler.h"
 #include "engine/sequence.h"
+#include "grammar/grammar_cache.h"
 #include "octavo/model.h"
 
 namespace octavo::engine {
@@ -28,7 +29,7 @@ class Generator {
 
  private:
   Generator(ModelRunner& runner, const Tokenizer* tokenizer)
-      : runner_(runner), tokenizer_(tokenizer) {}
+      : runner_(runner), tokenizer_(tokenizer), grammars_(tokenizer) {}
 
   // Makes room for so many sequences of `num_tokens` tokens; none may exist.
   Status reserve_tokens(int64_t num_seqs, int64_t num_tokens);
@@ -61,6 +62,7 @@ class Generator {
   ModelRunner& runner_;
   std::unique_ptr<BlockManager> blocks_;
   const Tokenizer* tokenizer_;
+  grammar::GrammarCache grammars_;
   Sequence sequence_;
   SamplerScratch scratch_;
 };

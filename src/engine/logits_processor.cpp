@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "engine/logprobs.h"
 
 namespace octavo::engine {
 namespace {
@@ -66,6 +67,15 @@ Status LogitsProcessor::read_bad_words(const Tokenizer* tokenizer) {
   return {};
 }
 
+void LogitsProcessor::constrain(grammar::Matcher matcher) {
+  matcher_ = std::move(matcher);
+  active_ = true;
+}
+
+Status LogitsProcessor::mask(std::span<float> logits) {
+  return matcher_ ? matcher_->mask(logits) : Status();
+}
+
 void LogitsProcessor::ban_bad_words(std::span<float> logits,
                                     std::span<const TokenId> output) const {
   for (const std::vector<TokenId>& word : bad_words_) {
@@ -96,7 +106,8 @@ void LogitsProcessor::apply(std::span<float> logits, std::span<const TokenId> ou
     for (size_t i = 0; i < allowed.size(); ++i) logits[p.allowed_token_ids[i]] = allowed[i];
   }
   ban_bad_words(logits, output);
-  if (static_cast<int64_t>(output.size()) < p.min_tokens) {
+  const bool must_end = matcher_ && matcher_->must_end();
+  if (static_cast<int64_t>(output.size()) < p.min_tokens && !must_end) {
     for (const TokenId id : stop_ids_) logits[id] = -INFINITY;
   }
   for (const LogitBias& bias : p.logit_bias) logits[bias.token_id] += bias.bias;
@@ -104,6 +115,7 @@ void LogitsProcessor::apply(std::span<float> logits, std::span<const TokenId> ou
 }
 
 void LogitsProcessor::push(TokenId id) {
+  if (matcher_) matcher_->accept(id);
   const SamplingParams& p = request_->sampling;
   if (p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0) {
     ++counts_[id];
@@ -111,13 +123,25 @@ void LogitsProcessor::push(TokenId id) {
 }
 
 Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
-                                const LogitsProcessor& processor, Sampler& sampler,
+                                LogitsProcessor& processor, Sampler& sampler,
                                 SamplerScratch& scratch) {
   if (!processor.active()) return sampler.sample(logits, scratch);
   OCTAVO_TRY(argmax(logits));  // a NaN must not hide behind a ban
   scratch.logits.assign(logits.begin(), logits.end());
+  OCTAVO_TRY(processor.mask(scratch.logits));
   processor.apply(scratch.logits, output);
   return sampler.sample(scratch.logits, scratch);
+}
+
+Result<TokenLogprobs> logprobs_by_rules(std::span<const float> logits, TokenId token,
+                                        int32_t num_top, LogitsProcessor& processor,
+                                        SamplerScratch& scratch) {
+  if (!processor.constrained()) return token_logprobs(logits, token, num_top);
+  scratch.logits.assign(logits.begin(), logits.end());
+  OCTAVO_TRY(processor.mask(scratch.logits));
+  TokenLogprobs result = token_logprobs(scratch.logits, token, num_top);
+  std::erase_if(result.top, [](const Logprob& one) { return std::isinf(one.logprob); });
+  return result;
 }
 
 ops::RowDraw draw_by_rules(const SamplingParams& params, const LogitsProcessor& processor,

@@ -1,12 +1,15 @@
 // LogitsProcessor: what a request changes about the model's logits before a token is chosen:
-// allowed and banned tokens, min_tokens, bias, penalties. In vLLM's order, which can be observed.
+// structured outputs, allowed and banned tokens, min_tokens, bias, penalties. In vLLM's order,
+// which can be observed.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/sampler.h"
+#include "grammar/matcher.h"
 #include "octavo/request.h"
 #include "octavo/status.h"
 
@@ -19,7 +22,14 @@ class LogitsProcessor {
   static Result<LogitsProcessor> create(const Request& request, const Tokenizer* tokenizer,
                                         int64_t vocab_size);
 
-  // Whether `apply` would change anything.
+  // The answer must match a grammar.
+  void constrain(grammar::Matcher matcher);
+  bool constrained() const { return matcher_.has_value(); }
+
+  // Takes what the grammar, if there is one, does not allow next out of a row of logits.
+  Status mask(std::span<float> logits);
+
+  // Whether `mask` or `apply` would change anything.
   bool active() const { return active_; }
 
   // `logits` [vocab_size] are those after `output`, the answer so far.
@@ -40,13 +50,20 @@ class LogitsProcessor {
   std::vector<TokenId> stop_ids_;                // barred until min_tokens
   std::vector<std::vector<TokenId>> bad_words_;  // as sequences of ids
   std::unordered_map<TokenId, int32_t> counts_;  // in the answer; 0: in the prompt alone
+  std::optional<grammar::Matcher> matcher_;
 };
 
 // The token after `output`, the answer so far: the logits as the request changes them (a copy;
 // `logits` stay as they are), then the sampler's choice.
 Result<TokenId> choose_by_rules(std::span<const float> logits, std::span<const TokenId> output,
-                                const LogitsProcessor& processor, Sampler& sampler,
+                                LogitsProcessor& processor, Sampler& sampler,
                                 SamplerScratch& scratch);
+
+// The logprobs of that token and of the `num_top` likeliest: of the model's own distribution, or of
+// what a grammar leaves of it.
+Result<TokenLogprobs> logprobs_by_rules(std::span<const float> logits, TokenId token,
+                                        int32_t num_top, LogitsProcessor& processor,
+                                        SamplerScratch& scratch);
 
 // How a device may draw that token in its place; kNone where it cannot know the rules, or where the
 // row is needed for logprobs besides.

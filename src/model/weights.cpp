@@ -35,6 +35,7 @@ ops::Weight form_of(const quant::QuantizedMatrix& matrix) {
   form.rows = matrix.tensor.shape[0];
   form.cols = matrix.tensor.shape[1];
   form.scale_block = matrix.scale_block;
+  form.group = matrix.group;
   form.input = matrix.input;
   return form;
 }

@@ -15,6 +15,7 @@ enum class PackedLayout : uint8_t {
   kRowMajor,  // as in the file: `rows` rows, each a run of values or blocks; no gaps
   kLanes8,    // of the CPU backend: 8 or 16 rows beside one another (backends/cpu/pack_lanes.h)
   kLanes16,
+  kInt4Tiles,  // of the CUDA backend: codes of 4 bits (backends/cuda/tile/int4_tiles.h)
 };
 
 // Which numbers a quantised product's input may hold.
@@ -56,11 +57,16 @@ struct Weight {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   const float* scales = nullptr;
   int64_t scale_block = 0;
 
+  // Of codes of 4 bits: columns that share a scale and a zero point; 0: nothing is known of that.
+  int64_t group = 0;
+  int64_t layout_bytes = 0;  // of data, where that is not `rows` rows of row_bytes()
+
   InputForm input;
 
   int64_t row_bytes() const { return dtype_bytes(dtype, cols); }
   int64_t size_bytes() const {
-    return rows * (row_bytes() + scales_per_row() * static_cast<int64_t>(sizeof(float)));
+    const int64_t scale_bytes = rows * scales_per_row() * static_cast<int64_t>(sizeof(float));
+    return (layout_bytes > 0 ? layout_bytes : rows * row_bytes()) + scale_bytes;
   }
   const std::byte* row(int64_t i) const { return data + i * row_bytes(); }  // of kRowMajor
   int64_t scales_per_row() const {

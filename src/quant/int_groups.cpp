@@ -177,6 +177,7 @@ Result<QuantizedMatrix> pack_int_matrix(const TensorSource& source, const IntMat
   QuantizedMatrix result;
   DType type = held_type(int_format, matrix.cols, matrix.cols / group_size);
   result.tensor = {matrix.name, type, {matrix.rows, matrix.cols}, nullptr, nullptr};
+  if (type != DType::kF32 && int_format.bits == 4) result.group = group_size;
   if (source.measures()) return result;
   const bool half_scales = std::all_of(matrix.scales.begin(), matrix.scales.end(), [](float s) {
     return fp16_to_float(float_to_fp16(s)) == s;
@@ -185,6 +186,7 @@ Result<QuantizedMatrix> pack_int_matrix(const TensorSource& source, const IntMat
     log_warning("{}: tensor '{}' has scales that float16 cannot hold; it is kept in float32",
                 source.path(), matrix.name);
     type = result.tensor.dtype = DType::kF32;
+    result.group = 0;
   }
   if (!matrix.groups.empty()) result.input_order = columns_by_group(matrix.groups);
   auto bytes =

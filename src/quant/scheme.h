@@ -36,6 +36,7 @@ struct QuantizedMatrix {
   Tensor tensor;              // [rows, cols]; data may be null where the source measures
   std::vector<float> scales;  // as Weight::scales; empty where the source measures
   int64_t scale_block = 0;
+  int64_t group = 0;                 // as Weight::group
   std::vector<int32_t> input_order;  // as InputForm::order
   ops::InputForm input;              // but for the order
 };

@@ -12,6 +12,7 @@ prefill+=':*AttentionPrefill.SinksAndSoftcap*:*AttentionPrefill.Fp8*'
 decode='*DecodeAttentionTest.EmptyAndCrossedLengths*:*DecodeAttentionTest.Groups*'
 decode+=':*DecodeFormatsTest.TreeMasks*:*DecodeFormatsTest.Fp8*'
 products='LinearOps.LinearAndResidual:LinearOps.FewTokensAreTheSameBitsAlone'
+products+=':FewTokensWgmma.ARowIsTheSameBitsInEveryBatch'
 kv='FlashAttn*:KvBlocksTest*:*KvWriteTest.PaddingIsLeftAlone*'
 
 run() {

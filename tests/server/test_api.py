@@ -188,9 +188,6 @@ class ApiTest(ApiCase):
                 ({"prompt_embeds": "AAAA"}, "prompt_embeds"),
                 ({"kv_transfer_params": {"do_remote_decode": True}}, "kv_transfer_params"),
                 ({"suffix": "x"}, "suffix"), ({"use_beam_search": True}, "use_beam_search"),
-                ({"guided_json": {"type": "object"}}, "guided_json"),
-                ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
-                ({"response_format": {"type": "json_object"}}, "response_format"),
                 ({"truncation_side": "middle"}, "truncation_side"),
                 ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens"),
                 ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens")]:

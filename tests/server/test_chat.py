@@ -111,7 +111,6 @@ class ChatTest(ApiCase):
                 ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
                 ({"max_completion_tokens": 0}, "max_completion_tokens"), ({"n": 0}, "n is 0"),
                 ({"function_call": "auto"}, "function_call"), ({"modalities": ["audio"]}, "text"),
-                ({"response_format": {"type": "json_object"}}, "response_format"),
                 ({"tools": [{"type": "function"}]}, "tool_choice"),
                 ({"tools": [{"type": "function"}], "tool_choice": "required"}, "tool_choice"),
                 ({"tool_choice": "auto"}, "tool_choice"),

@@ -18,6 +18,7 @@ ops::Ops make_ops(Packing packing) {
   ops.rms_norm = rms_norm;
   ops.linear_by_dtype[static_cast<int>(DType::kBF16)] = linear;
   ops.linear_by_dtype[static_cast<int>(DType::kF8E4M3)] = linear;
+  ops.linear_by_dtype[static_cast<int>(DType::kQ4_0)] = linear;  // as kInt4Tiles
   ops.prepare_input = prepare_input;
   ops.rope = rope;
   ops.write_kv = write_kv_plain;

@@ -74,8 +74,8 @@ std::string describe_device(int device) {
     text +=
         probe.ok() ? ", wgmma self-check passed" : ", wgmma self-check failed: " + probe.message();
   }
-  text +=
-      sm == 90 ? "; FP8 weights stay FP8" : "; FP8 weights become bfloat16 (they stay on sm_90)";
+  text += sm == 90 ? "; FP8 and int4 weights stay so"
+                   : "; FP8 and int4 weights become bfloat16 (they stay on sm_90)";
   return text + "; " + describe_attention(sm);
 }
 

@@ -2,6 +2,7 @@
 // each at a time, and add up what they have at the end.
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/few_tokens_wgmma.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/tile/product.cuh"
@@ -150,13 +151,17 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 bool takes_few_tokens(const FewTokensArgs& args) {
-  return args.x.rows <= kFewTokens || streams_few_tokens(args);
+  return (args.x.rows <= kFewTokens && args.w[0]->dtype == DType::kBF16) ||
+         streams_few_tokens(args) || multiplies_by_wgmma(args);
 }
 
 void multiply_few_tokens(const FewTokensArgs& args, cudaStream_t stream) {
   if (args.x.rows == 0) return;
   OCTAVO_CHECK(args.x.dtype == DType::kBF16);
   if (streams_few_tokens(args)) return multiply_few_tokens_streamed(args, stream);
+  if (multiplies_by_wgmma(args)) {
+    return multiply_few_tokens_wgmma(args, plan_wgmma(args), stream);
+  }
   OCTAVO_CHECK(args.w[0]->dtype == DType::kBF16);
   const ProductCall call = make_product_call(args, kRows);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(call.num_tiles)),

@@ -3,7 +3,9 @@
 //
 // The result for a row does not depend on the other rows, but the order of the sum over in_features
 // may on how many there are: it is one on GPUs other than Hopper; on Hopper one for 1 to 8 rows,
-// one for 9 to 16, and one for what is more or cannot be streamed (few_tokens_streamed.h).
+// one for 9 to 16 (few_tokens_streamed.h), one for 17 to 64 of bfloat16 matrices
+// (few_tokens_wgmma.h), whether they are of prompts or of answers, and one for what is more or
+// cannot be streamed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,8 +28,9 @@ inline constexpr int64_t kSelfRoundedFeatures = 16384;
 inline constexpr int kMaxMatrices = 3;
 
 // out[i] = x · w[i]ᵀ + bias[i], where there is an out[i]. x: [n, in_features], bfloat16; outputs
-// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all E4M3 with scales by row
-// and one input form (pack_weight.h): then x is `rounded`, but for a single row.
+// [n, w.rows] of one dtype, bfloat16 or float32; weights bfloat16, or all 4-bit codes in groups of
+// one size, or all E4M3 with scales by row and one input form (pack_weight.h): then x is `rounded`,
+// but for a single row.
 struct FewTokensArgs {
   ops::Mat out[kMaxMatrices];
   const ops::Weight* w[kMaxMatrices] = {};

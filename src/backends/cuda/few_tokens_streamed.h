@@ -6,8 +6,11 @@
 
 namespace octavo::backends::cuda {
 
-// The most rows of x. Of 32 cuBLASLt is faster (docs/kernels.md).
+// The most rows of x. More are few_tokens_wgmma.h's and, of E4M3 matrices, cuBLASLt's.
 inline constexpr int64_t kStreamedTokens = 16;
+// Of matrices of 4-bit codes, which are read once for every 16 rows. All of them are multiplied by
+// the kernel of 9 to 16, whatever is left for the last.
+inline constexpr int64_t kStreamedInt4Tokens = 64;
 
 // Whether the current device can and the call lets it, and the matrices and x lie so that 16 bytes
 // of a row can be read at a time.
@@ -18,6 +21,9 @@ bool rounds_itself(const FewTokensArgs& args);
 
 // Whether the current device streams E4M3 matrices of rows of this length, for 8 tokens at least.
 bool streams_e4m3(int64_t in_features);
+
+// The same of 4-bit codes (tile/int4_tiles.h), for 16 tokens.
+bool streams_int4(int64_t in_features, int group);
 
 void multiply_few_tokens_streamed(const FewTokensArgs& args, cudaStream_t stream);
 

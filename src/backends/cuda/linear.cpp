@@ -1,4 +1,4 @@
-// Matrix products of the CUDA backend: few tokens by our own kernel, which reads the matrix at the
+// Matrix products of the CUDA backend: few tokens by our own kernels, which read the matrix at the
 // speed of memory, more by cuBLASLt; and the composite ops around them.
 #include <algorithm>
 #include <initializer_list>
@@ -7,6 +7,7 @@
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/linear_e4m3.h"
+#include "backends/cuda/linear_int4.h"
 #include "backends/cuda/ops_cuda.h"
 #include "backends/cuda/ops_state.h"
 #include "base/check.h"
@@ -14,21 +15,23 @@
 namespace octavo::backends::cuda {
 namespace {
 
-// x in bfloat16, in the workspace where it is not, or where its rows do not lie as E4M3 products
-// read them.
+// x in bfloat16, in the workspace where it is not, or where its rows do not lie as products with
+// codes read them.
 ops::Mat in_bfloat16(ops::ExecContext& ctx, const ops::Mat& x, const ops::Weight& w) {
   const bool lies_well = x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
-  if (x.dtype == DType::kBF16 && (lies_well || w.dtype != DType::kF8E4M3)) return x;
+  if (x.dtype == DType::kBF16 && (lies_well || w.dtype == DType::kBF16)) return x;
   const ops::Mat converted(ctx.workspace, DType::kBF16, x.rows, x.cols);
   OCTAVO_CHECK(dtype_bytes(DType::kBF16, x.rows * x.cols) <= ctx.workspace_bytes);
   convert(ctx, converted, x);
   return converted;
 }
 
-// Whether all are multiplied with one input as it is.
-bool are_bfloat16(std::initializer_list<const ops::Weight*> weights) {
-  return std::all_of(weights.begin(), weights.end(), [](const ops::Weight* w) {
-    return w->dtype == DType::kBF16 && w->input.as_it_is();
+// Whether one launch can multiply all with one input as it is.
+bool share_input(std::initializer_list<const ops::Weight*> weights) {
+  const ops::Weight& first = **weights.begin();
+  return std::all_of(weights.begin(), weights.end(), [&](const ops::Weight* w) {
+    return w->dtype != DType::kF8E4M3 && w->layout == first.layout && w->group == first.group &&
+           w->input.as_it_is();
   });
 }
 
@@ -36,6 +39,9 @@ void multiply(ops::ExecContext& ctx, const ops::LinearArgs& a, bool accumulate) 
   if (a.x.rows == 0) return;
   const ops::Mat x = in_bfloat16(ctx, a.x, *a.w);
   if (a.w->dtype == DType::kF8E4M3) return linear_e4m3(ctx, {a.out, x, a.w, a.bias}, accumulate);
+  if (a.w->layout == ops::PackedLayout::kInt4Tiles) {
+    return linear_int4(ctx, {a.out, x, a.w, a.bias}, accumulate);
+  }
   FewTokensArgs few;
   few.out[0] = a.out;
   few.w[0] = a.w;
@@ -98,7 +104,7 @@ void linear_qkv(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormQkvRo
                        .w = {a.q_proj, a.k_proj, a.v_proj},
                        .bias = {a.q_bias, a.k_bias, a.v_bias},
                        .x = in};
-  if (are_bfloat16({a.q_proj, a.k_proj, a.v_proj}) && takes_few_tokens(few)) {
+  if (share_input({a.q_proj, a.k_proj, a.v_proj}) && takes_few_tokens(few)) {
     few.x = in_bfloat16(ctx, in, *a.q_proj);
     return multiply_few_tokens(few, stream_of(ctx));
   }
@@ -125,7 +131,7 @@ void norm_gated_mlp(const ops::Ops& ops, ops::ExecContext& ctx, const ops::NormG
                        .x = in,
                        .gated = true,
                        .activation = a.activation};
-  if (!are_bfloat16({a.gate_proj, a.up_proj}) || !takes_few_tokens(few)) {
+  if (!share_input({a.gate_proj, a.up_proj}) || !takes_few_tokens(few)) {
     return ops::norm_gated_mlp(ops, ctx, a);
   }
   if (a.norm_weight != nullptr) ops.rms_norm(ctx, {a.normed, a.x, a.norm_weight, a.eps});

@@ -1,6 +1,6 @@
 // The ops of the CUDA backend, as ops/ops.h says. Activations are bfloat16 or float32, weights
-// bfloat16 or E4M3 (pack_weight.h). All run in the stream of ExecContext::device; an error is
-// thrown (device_error.h).
+// bfloat16, E4M3 or 4-bit codes (pack_weight.h). All run in the stream of ExecContext::device; an
+// error is thrown (device_error.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

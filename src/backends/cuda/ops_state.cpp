@@ -4,6 +4,7 @@
 #include <map>
 
 #include "backends/cuda/device_error.h"
+#include "backends/cuda/linear_int4.h"
 #include "backends/cuda/ops_cuda.h"
 #include "base/check.h"
 #include "base/env.h"
@@ -32,6 +33,13 @@ Result<OpsState*> OpsState::open(CudaDevice& device) {
     state.reset(new OpsState(device, std::move(matmul)));
   }
   return state.get();
+}
+
+Status OpsState::reserve_decoded() {
+  const std::lock_guard lock(mutex_);
+  if (decoded_.data != nullptr) return {};
+  decoded_ = OCTAVO_TRY(device_.allocate(kDecodedBytes, "parts of int4 matrices in bfloat16"));
+  return {};
 }
 
 OpsState::Plan OpsState::plan(const PlanKey& key, uint64_t step_id, size_t bytes) {

@@ -28,6 +28,11 @@ class OpsState {
   static Result<OpsState*> open(CudaDevice& device);
 
   CudaDevice& device() { return device_; }
+
+  // Memory for a part of a matrix of 4-bit codes in bfloat16 (linear_int4.h), which stays; taken
+  // when the first such matrix is loaded, before anybody plans with what is free.
+  Status reserve_decoded();
+  std::byte* decoded() const { return decoded_.data.get(); }
   Matmul& matmul() { return *matmul_; }
 
   // Memory for a plan of this key, and whether it is to be made: it is not where the last one was
@@ -50,6 +55,7 @@ class OpsState {
 
   CudaDevice& device_;
   std::unique_ptr<Matmul> matmul_;
+  Buffer decoded_;
   std::mutex mutex_;
   std::vector<Entry> plans_;
 };

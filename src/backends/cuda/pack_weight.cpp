@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cuda/few_tokens_streamed.h"
+#include "backends/cuda/pack_int4.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/thread_pool.h"
@@ -97,6 +98,10 @@ Result<ops::Weight> pack_weight(const ops::Ops& ops, ops::PackContext& context,
 
 Result<std::optional<ops::Weight>> measure_codes(const ops::Ops& ops, ops::PackContext& context,
                                                  const Tensor& tensor, const ops::Weight& form) {
+  if (keeps_int4(form)) {
+    OCTAVO_TRY(measure_weight(ops, context, tensor, {}));
+    return std::optional(measure_int4(form));
+  }
   const ops::InputForm& input = form.input;
   const bool rounded =
       input.order == nullptr &&
@@ -117,6 +122,7 @@ Result<std::optional<ops::Weight>> pack_codes(const ops::Ops& ops, ops::PackCont
                                               const Tensor& tensor, const ops::Weight& form) {
   std::optional<ops::Weight> weight = OCTAVO_TRY(measure_codes(ops, context, tensor, form));
   if (!weight.has_value()) return weight;
+  if (weight->layout == ops::PackedLayout::kInt4Tiles) return pack_int4(context, tensor, form);
   const Buffer buffer = OCTAVO_TRY(context.device.allocate(weight->size_bytes(), tensor.name));
   context.device.copy_to_device(buffer.data.get(), tensor.data, buffer.size_bytes);
   weight->data = buffer.data.get();

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "server/openai/structured_fields.h"
 
 namespace octavo::server {
 namespace {
@@ -19,12 +20,6 @@ struct RefusedField {
 constexpr RefusedField kRefusedFields[] = {
     {"use_beam_search", "is not supported: octavo samples"},
     {"logprob_token_ids", "is not supported: use logprobs"},
-    {"structured_outputs", "is not supported yet: answers cannot be constrained"},
-    {"guided_json", "is not supported yet: answers cannot be constrained"},
-    {"guided_regex", "is not supported yet: answers cannot be constrained"},
-    {"guided_choice", "is not supported yet: answers cannot be constrained"},
-    {"guided_grammar", "is not supported yet: answers cannot be constrained"},
-    {"guided_decoding_backend", "is not supported yet: answers cannot be constrained"},
     {"kv_transfer_params", "is not supported: keys and values are not transferred"},
     {"vllm_xargs", "is not supported: there are no custom samplers"},
     {"repetition_detection", "is not supported"},
@@ -49,6 +44,7 @@ constexpr std::string_view kFieldsWithoutEffect[] = {"user",
                                                      "prompt_cache_key",
                                                      "best_of",
                                                      "length_penalty",
+                                                     "guided_decoding_backend",
                                                      "spaces_between_special_tokens"};
 
 bool asks_for_something(const Json& value) {
@@ -67,16 +63,6 @@ void refuse_unsupported(Fields& fields) {
     }
   }
   for (const std::string_view name : kFieldsWithoutEffect) fields.find(name);
-  const JsonObject* response_format = fields.read_object("response_format");
-  if (response_format == nullptr) return;
-  Fields inner(*response_format, "response_format.");
-  std::string type;
-  inner.read("type", type);
-  if (!inner.status().ok()) return fields.fail(inner.status());
-  if (type != "text") {
-    fields.fail(unsupported(format(
-        "response_format.type '{}' is not supported yet: answers cannot be constrained", type)));
-  }
 }
 
 void read_logit_bias(Fields& fields, std::vector<LogitBias>& biases) {
@@ -193,6 +179,7 @@ GenerationOptions read_generation_options(Fields& fields, const ServerConfig& co
   EngineRequest& request = options.request;
   refuse_unsupported(fields);
   read_sampling(fields, config, request.sampling);
+  read_structured_outputs(fields, request.sampling);
   read_stream(fields, config, options);
   fields.read("n", request.n);
   fields.read("priority", request.priority);

@@ -67,6 +67,8 @@ class CudaModel : public ::testing::Test {
 
 constexpr double kBFloat16Model = 1.5e-2;
 constexpr double kFp8KvModel = 6e-2;
+// Of folders whose hidden states are small beside their roundings to bfloat16: measured, 2.7e-2.
+constexpr double kBFloat16Folder = 4e-2;
 
 TEST_F(CudaModel, LogitsAgreeWithRefWhateverKernelAttends) {
   for (const int64_t head_dim : {64, 128, 256}) {
@@ -107,6 +109,25 @@ TEST_F(CudaModel, Fp8Cache) {
   const Logits expected = load("ref")->logits(ids, LogitsPositions::kLast).value();
   const Logits actual = load("cuda", "auto", "fp8")->logits(ids, LogitsPositions::kLast).value();
   EXPECT_LE(relative_rms(actual.values, expected.values), kFp8KvModel);
+}
+
+// Quantised folders of 4 bits: codes on Hopper, elsewhere bfloat16; with act order too.
+TEST_F(CudaModel, Int4Folders) {
+  for (const char* name : {"llama_awq", "llama_gptq", "llama_gptq_act_order", "llama_ct_int4"}) {
+    SCOPED_TRACE(name);
+    path_ = std::string(OCTAVO_TEST_DATA "/goldens/") + name;
+    const auto ids = prompt(100);
+    const Logits expected = load("ref")->logits(ids, LogitsPositions::kAll).value();
+    const auto model = load("cuda");
+    EXPECT_LE(
+        relative_rms(model->logits(ids, LogitsPositions::kAll).value().values, expected.values),
+        kBFloat16Folder);
+    LoadOptions options;
+    options.backend = "cuda";
+    const auto needs = measure_memory(path_, options);
+    ASSERT_TRUE(needs.ok()) << needs.status().message();
+    EXPECT_EQ(needs->weight_bytes, model->info().weight_bytes);
+  }
 }
 
 TEST_F(CudaModel, RefusesWhatItHasNoKernelsFor) {

@@ -23,7 +23,6 @@ PACKAGES = ["pytest", "pytest-xdist", "filelock", "numpy", "openai", "prometheus
 PASSES = ""
 STORIES = "compares text or counts tokens of its own model, which is another here"
 NATIVE = "asks for a route or a form of llama.cpp's own"
-STRUCTURED = "structured output is not supported yet: 400"
 WORDING = "wants the type or words that llama.cpp has for an error"
 CORS = "wants the origin sent back, with credentials; octavo answers * unless flags say otherwise"
 MIXED = "wants token ids and strings mixed in one prompt"
@@ -38,8 +37,8 @@ PORTABLE = [
     ("test_chat_completion", "test_chat_completion_with_openai_library", STORIES),
     ("test_chat_completion", "test_chat_completion_cached_tokens", STORIES),
     ("test_chat_completion", "test_chat_template_continue_final_message_mutual_exclusion", PASSES),
-    ("test_chat_completion", "test_completion_with_response_format", STRUCTURED),
-    ("test_chat_completion", "test_completion_with_json_schema", STRUCTURED),
+    ("test_chat_completion", "test_completion_with_response_format", STORIES),
+    ("test_chat_completion", "test_completion_with_json_schema", STORIES),
     ("test_chat_completion", "test_invalid_chat_completion_req", TWO_ANSWERS),
     ("test_chat_completion", "test_logprobs", PASSES),
     ("test_chat_completion", "test_logprobs_stream", FIRST_CHUNK),

@@ -24,10 +24,10 @@ MatmulAlgorithm algorithm(uint64_t seed) {
   return a;
 }
 
-class MatmulCacheTest : public testing::Test {
+class MatmulCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("matmul_cache_" + std::to_string(getpid()));
+    folder_ = fs::path(::testing::TempDir()) / ("matmul_cache_" + std::to_string(getpid()));
     fs::remove_all(folder_);
     path_ = matmul_cache_path(folder_.string(), kMachine);
   }

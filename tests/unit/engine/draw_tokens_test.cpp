@@ -22,7 +22,7 @@ float random_logit(Rng& rng, float spread) {
   return spread * sum;
 }
 
-std::vector<float> random_row(Rng& rng, int64_t size) {
+std::vector<float> random_values(Rng& rng, int64_t size) {
   constexpr float kSpreads[] = {0, 0.1f, 3, 40};
   const float spread = kSpreads[rng.next_u64() % 4];
   const bool ties = rng.next_u64() % 2 == 0;
@@ -61,7 +61,7 @@ TEST(DrawTokens, OfRefAreTheSamplers) {
   SamplerScratch scratch;
   for (int round = 0; round < 1000; ++round) {
     const std::vector<float> row =
-        random_row(rng, kRowSizes[rng.next_u64() % std::size(kRowSizes)]);
+        random_values(rng, kRowSizes[rng.next_u64() % std::size(kRowSizes)]);
     const SamplingParams params = random_params(rng);
     Sampler sampler(params);
     for (int i = 0; i < 3; ++i) {
@@ -76,7 +76,7 @@ TEST(DrawTokens, OfRefAreTheSamplers) {
 
 TEST(DrawTokens, MovingOnIsWhatADrawDoes) {
   Rng rng(2);
-  const std::vector<float> row = random_row(rng, 300);
+  const std::vector<float> row = random_values(rng, 300);
   SamplingParams params;
   params.temperature = 2;
   params.seed = 5;

@@ -43,7 +43,7 @@ std::unique_ptr<AsyncEngine> start(const OnStep& on_step = nullptr, const Engine
   return std::move(*engine);
 }
 
-EngineRequest request_of(int64_t prompt, int64_t max_tokens) {
+EngineRequest fake_request(int64_t prompt, int64_t max_tokens) {
   EngineRequest request;
   request.prompt_token_ids.assign(prompt, 3);
   request.sampling.temperature = 0;
@@ -92,8 +92,8 @@ void expect_no_leaks_in_a_storm(bool async) {
       Rng rng(t);
       std::vector<RequestId> ids;
       for (int i = 0; i < kRequests; ++i) {
-        EngineRequest request = request_of(1 + static_cast<int64_t>(rng.next_u64() % 40),
-                                           1 + static_cast<int64_t>(rng.next_u64() % 20));
+        EngineRequest request = fake_request(1 + static_cast<int64_t>(rng.next_u64() % 40),
+                                             1 + static_cast<int64_t>(rng.next_u64() % 20));
         request.n = 1 + static_cast<int32_t>(rng.next_u64() % 3);
         if (rng.next_u64() % 8 == 0) request.timeout_s = 1e-4;
         const auto id = engine->submit(request, [&endings, t, i](const RequestOutput& event) {
@@ -118,7 +118,7 @@ void expect_no_leaks_in_a_storm(bool async) {
   for (const auto& row : endings) {
     for (const auto& count : row) EXPECT_EQ(count, 1);
   }
-  EXPECT_EQ(engine->submit(request_of(1, 1), [](const auto&) {}).status().code(),
+  EXPECT_EQ(engine->submit(fake_request(1, 1), [](const auto&) {}).status().code(),
             StatusCode::kUnavailable);
 }
 
@@ -135,7 +135,7 @@ TEST(LocalEngine, ShutdownEndsWhatRunsAndWhatWaits) {
   std::vector<std::unique_ptr<Ending>> endings;
   for (int i = 0; i < 20; ++i) {
     endings.push_back(std::make_unique<Ending>());
-    ASSERT_TRUE(engine->submit(request_of(10, 80), endings.back()->sink()).ok());
+    ASSERT_TRUE(engine->submit(fake_request(10, 80), endings.back()->sink()).ok());
   }
   engine->shutdown();
   for (auto& ending : endings) {
@@ -145,7 +145,7 @@ TEST(LocalEngine, ShutdownEndsWhatRunsAndWhatWaits) {
   EXPECT_EQ(engine->health().code(), StatusCode::kUnavailable);
   expect_balanced(engine->stats());
   EXPECT_EQ(engine->stats().num_cancelled, 20);
-  EXPECT_EQ(engine->submit(request_of(1, 1), [](const auto&) {}).status().code(),
+  EXPECT_EQ(engine->submit(fake_request(1, 1), [](const auto&) {}).status().code(),
             StatusCode::kUnavailable);
   EXPECT_EQ(engine->reset_prefix_cache().code(), StatusCode::kUnavailable);
   engine->cancel(1);
@@ -156,9 +156,9 @@ TEST(LocalEngine, APausedEngineTakesCancelsAndTimesOutRequests) {
   const auto engine = start();
   engine->pause();
   Ending kept, dropped, late;
-  ASSERT_TRUE(engine->submit(request_of(10, 5), kept.sink()).ok());
-  const auto id = engine->submit(request_of(10, 5), dropped.sink());
-  EngineRequest impatient = request_of(10, 5);
+  ASSERT_TRUE(engine->submit(fake_request(10, 5), kept.sink()).ok());
+  const auto id = engine->submit(fake_request(10, 5), dropped.sink());
+  EngineRequest impatient = fake_request(10, 5);
   impatient.timeout_s = 0.01;
   ASSERT_TRUE(engine->submit(impatient, late.sink()).ok());
   engine->cancel(*id);
@@ -185,7 +185,7 @@ TEST(LocalEngine, APauseDoesNotCountAsAStepThatTakesLong) {
       },
       {}, false, [&] { return time.load(); });
   engine->pause();
-  ASSERT_TRUE(engine->submit(request_of(10, 5), [](const auto&) {}).ok());
+  ASSERT_TRUE(engine->submit(fake_request(10, 5), [](const auto&) {}).ok());
   time = 1001;
   engine->resume();
   begun.get_future().wait();
@@ -205,7 +205,7 @@ TEST(LocalEngine, APauseKeepsBackNothingThatIsDone) {
   const auto engine = start(pause, {}, true);
   running = engine.get();
   Ending ending;
-  ASSERT_TRUE(engine->submit(request_of(10, 1), ending.sink()).ok());
+  ASSERT_TRUE(engine->submit(fake_request(10, 1), ending.sink()).ok());
   EXPECT_TRUE(ending.future.get().status.ok());
   EXPECT_TRUE(engine->drain(60).ok());
   EXPECT_EQ(engine->stats().num_finished, 1);
@@ -216,7 +216,7 @@ TEST(LocalEngine, ARequestsOwnStopTokenCancelsIt) {
   engine->pause();
   for (const bool before : {true, false}) {
     std::stop_source source;
-    EngineRequest request = request_of(10, 5);
+    EngineRequest request = fake_request(10, 5);
     request.cancel = source.get_token();
     if (before) source.request_stop();
     Ending ending;
@@ -235,13 +235,13 @@ TEST(LocalEngine, AFullQueueRefuses) {
   const auto engine = start(nullptr, config);
   engine->pause();
   const auto ignore = [](const RequestOutput&) {};
-  ASSERT_TRUE(engine->submit(request_of(20, 5), ignore).ok());
-  ASSERT_TRUE(engine->submit(request_of(20, 5), ignore).ok());
-  const auto tokens = engine->submit(request_of(20, 5), ignore);
+  ASSERT_TRUE(engine->submit(fake_request(20, 5), ignore).ok());
+  ASSERT_TRUE(engine->submit(fake_request(20, 5), ignore).ok());
+  const auto tokens = engine->submit(fake_request(20, 5), ignore);
   EXPECT_EQ(tokens.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(tokens.status().message().find("max_num_queued_tokens"), std::string::npos);
-  ASSERT_TRUE(engine->submit(request_of(5, 5), ignore).ok());
-  const auto requests = engine->submit(request_of(1, 5), ignore);
+  ASSERT_TRUE(engine->submit(fake_request(5, 5), ignore).ok());
+  const auto requests = engine->submit(fake_request(1, 5), ignore);
   EXPECT_EQ(requests.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(requests.status().message().find("max_num_queued_reqs"), std::string::npos);
   EXPECT_EQ(engine->stats().num_refused, 2);
@@ -260,7 +260,7 @@ TEST(LocalEngine, ABrokenBackendEndsEverythingAndStops) {
   std::vector<std::unique_ptr<Ending>> endings;
   for (int i = 0; i < 40; ++i) {  // more than run at once
     auto ending = std::make_unique<Ending>();
-    if (!engine->submit(request_of(20, 80), ending->sink()).ok()) break;
+    if (!engine->submit(fake_request(20, 80), ending->sink()).ok()) break;
     endings.push_back(std::move(ending));
   }
   ASSERT_GT(endings.size(), 0u);
@@ -268,10 +268,10 @@ TEST(LocalEngine, ABrokenBackendEndsEverythingAndStops) {
     const Status status = ending->future.get().status;
     EXPECT_NE(status.message().find("illegal address"), std::string::npos) << status.message();
   }
-  while (engine->submit(request_of(1, 80), [](const auto&) {}).ok()) {
+  while (engine->submit(fake_request(1, 80), [](const auto&) {}).ok()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const auto refused = engine->submit(request_of(1, 80), [](const auto&) {});
+  const auto refused = engine->submit(fake_request(1, 80), [](const auto&) {});
   EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable);
   EXPECT_NE(refused.status().message().find("illegal address"), std::string::npos);
   EXPECT_TRUE(engine->drain(60).ok());
@@ -287,9 +287,9 @@ TEST(LocalEngine, SinksMayCallTheEngine) {
   RequestId first_id = 0;
   engine->pause();
   Ending first;
-  const auto id = engine->submit(request_of(10, 80), [&](const RequestOutput& event) {
+  const auto id = engine->submit(fake_request(10, 80), [&](const RequestOutput& event) {
     if (!asked.exchange(true)) {
-      EXPECT_TRUE(engine->submit(request_of(4, 4), second.sink()).ok());
+      EXPECT_TRUE(engine->submit(fake_request(4, 4), second.sink()).ok());
       EXPECT_EQ(engine->page_table(first_id, 0)->size(), 3u);
       EXPECT_FALSE(engine->reset_prefix_cache().ok());
       EXPECT_FALSE(engine->drain(1).ok());
@@ -307,7 +307,7 @@ TEST(LocalEngine, SinksMayCallTheEngine) {
 TEST(LocalEngine, ThePageTableOfARunningRequestCanBeRead) {
   const auto engine = start(sleep_a_little);
   Ending ending;
-  const auto id = engine->submit(request_of(10, 80), ending.sink());
+  const auto id = engine->submit(fake_request(10, 80), ending.sink());
   Result<std::vector<PageTableRow>> rows = engine->page_table(*id, 0);
   while (rows.ok() && rows->empty()) rows = engine->page_table(*id, 0);
   ASSERT_TRUE(rows.ok()) << rows.status().message();
@@ -339,7 +339,7 @@ TEST(AsyncEngine, AnswersAsTheModelAloneDoes) {
   std::vector<std::unique_ptr<Ending>> endings;
   std::vector<EngineRequest> requests;
   for (int i = 0; i < 10; ++i) {
-    requests.push_back(request_of(5 + 13 * i, 10));
+    requests.push_back(fake_request(5 + 13 * i, 10));
     requests.back().sampling.temperature = 1;
     requests.back().sampling.seed = i;
     requests.back().output_kind = OutputKind::kFinalOnly;

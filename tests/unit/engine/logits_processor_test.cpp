@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "engine/logprobs.h"
+#include "grammar/grammar_cache.h"
+#include "support/piece_tokenizer.h"
 
 namespace octavo::engine {
 namespace {
@@ -101,6 +103,40 @@ TEST(Logprobs, TiesGoToTheLowerId) {
   EXPECT_EQ(result.token.rank, 2);
   EXPECT_EQ(result.top[0].token_id, 0);
   EXPECT_EQ(result.top[2].token_id, 2);
+}
+
+// A row of a grammar goes to the host, masked before all else; what it leaves is the distribution
+// that logprobs are of, and it wins over min_tokens.
+TEST(LogitsProcessor, GrammarMasksBeforeAllElse) {
+  const testing::PieceTokenizer tokenizer;
+  const auto vocab_size = tokenizer.vocab_size();
+  const auto id_of = [](char c) { return testing::PieceTokenizer::kFirstByte + c; };
+  Request request = prompt({5});
+  request.sampling.min_tokens = 10;
+  request.sampling.temperature = 0;
+  StructuredOutputs outputs;
+  outputs.choice = {"x", "y"};
+  auto processor = LogitsProcessor::create(request, &tokenizer, vocab_size).value();
+  processor.constrain(grammar::GrammarCache(&tokenizer).matcher(outputs).value());
+  Sampler sampler(request.sampling);
+  SamplerScratch scratch;
+  EXPECT_EQ(draw_by_rules(request.sampling, processor, sampler).kind, ops::DrawKind::kNone);
+
+  std::vector<float> logits(static_cast<size_t>(vocab_size));
+  logits[static_cast<size_t>(id_of('q'))] = 50;
+  logits[static_cast<size_t>(id_of('y'))] = 1;
+  EXPECT_EQ(choose_by_rules(logits, {}, processor, sampler, scratch).value(), id_of('y'));
+  const auto logprobs = logprobs_by_rules(logits, id_of('y'), 5, processor, scratch).value();
+  EXPECT_NEAR(logprobs.token.logprob, -std::log1p(std::exp(-1.0)), 1e-6);
+  ASSERT_EQ(logprobs.top.size(), 2u);
+  EXPECT_EQ(logprobs.top[1].token_id, id_of('x'));
+
+  processor.push(id_of('y'));
+  const std::vector<TokenId> output = {id_of('y')};
+  EXPECT_EQ(choose_by_rules(logits, output, processor, sampler, scratch).value(),
+            tokenizer.eos_id());
+  processor.push(id_of('q'));  // against the mask
+  EXPECT_FALSE(choose_by_rules(logits, output, processor, sampler, scratch).ok());
 }
 
 }  // namespace

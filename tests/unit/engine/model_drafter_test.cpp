@@ -12,8 +12,6 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kVocabSize = 50;
-
 // Checks that each position is computed after all before it, with the tokens that stand there.
 class CheckingExecutor : public FakeExecutor {
  public:
@@ -37,8 +35,8 @@ class CheckingExecutor : public FakeExecutor {
   std::vector<int64_t> steps;
 };
 
-struct World {
-  explicit World(int64_t num_blocks = 64) {
+struct DraftingWorld {
+  explicit DraftingWorld(int64_t num_blocks = 64) {
     ModelDrafterConfig config;
     config.num_blocks = num_blocks;
     config.block_size = 4;
@@ -82,7 +80,7 @@ Sequence sequence_of(std::vector<TokenId> tokens) {
 }
 
 TEST(ModelDrafter, CatchesUpInOnePassAndDraftsGreedily) {
-  World world;
+  DraftingWorld world;
   Sequence target = sequence_of({1, 2, 3, 4, 5});
   const std::vector<TokenId> expected = world.continuation(target, 3);
   EXPECT_EQ(world.draft(target, 3), expected);
@@ -119,7 +117,7 @@ TEST(ModelDrafter, AnUnchangedSequenceGetsTheSameDrafts) {
 
 TEST(ModelDrafter, WrongDraftsLeaveNoTrace) {
   Rng rng(3);
-  World world;
+  DraftingWorld world;
   Sequence target = sequence_of({9, 8, 7});
   while (target.num_tokens() < 80) {
     const auto wanted = static_cast<int64_t>(1 + rng.next_u64() % 5);
@@ -137,7 +135,7 @@ TEST(ModelDrafter, WrongDraftsLeaveNoTrace) {
 }
 
 TEST(ModelDrafter, ALongPromptIsCaughtUpWithOverSeveralSteps) {
-  World world;
+  DraftingWorld world;
   std::vector<TokenId> tokens(40);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i);
   Sequence target = sequence_of(tokens);
@@ -153,7 +151,7 @@ TEST(ModelDrafter, ALongPromptIsCaughtUpWithOverSeveralSteps) {
 }
 
 TEST(ModelDrafter, ManySequencesShareSteps) {
-  World world;
+  DraftingWorld world;
   std::vector<Sequence> targets;
   for (TokenId i = 0; i < 4; ++i) targets.push_back(sequence_of({1, 2, i}));
   std::vector<DraftRequest> requests;
@@ -167,7 +165,7 @@ TEST(ModelDrafter, ManySequencesShareSteps) {
 }
 
 TEST(ModelDrafter, WhoWaitsGivesItsBlocksToOthers) {
-  World world(4);  // 16 tokens
+  DraftingWorld world(4);  // 16 tokens
   Sequence first = sequence_of({1, 2, 3, 4, 5, 6, 7, 8, 9});
   Sequence second = sequence_of({11, 12, 13, 14, 15, 16, 17, 18, 19});
   EXPECT_EQ(world.draft(first, 2).size(), 2u);
@@ -178,7 +176,7 @@ TEST(ModelDrafter, WhoWaitsGivesItsBlocksToOthers) {
 }
 
 TEST(ModelDrafter, WhatThisModelDoesNotKnowIsNotDraftedFor) {
-  World world;
+  DraftingWorld world;
   Sequence target = sequence_of({1, 2, kVocabSize});
   EXPECT_TRUE(world.draft(target, 2).empty());
   EXPECT_TRUE(world.executor->steps.empty());
@@ -218,7 +216,7 @@ TEST(ModelDrafter, AfterAResetNothingIsFoundAgain) {
 }
 
 TEST(ModelDrafter, AFailureIsHandedOn) {
-  World world;
+  DraftingWorld world;
   world.executor->on_step = [](int64_t, const Plan&) { return internal_error("no power"); };
   Sequence target = sequence_of({1, 2, 3});
   const DraftRequest request{&target, 2};

@@ -10,8 +10,6 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kVocabSize = 50;
-
 // Drafts tokens that `FakeExecutor` will choose, or none of them.
 class KnowingDrafter : public Drafter {
  public:
@@ -42,8 +40,9 @@ class KnowingDrafter : public Drafter {
   const FakeExecutor& executor_;
 };
 
-struct World {
-  explicit World(int64_t num_speculative_tokens, double row_cost = 0) : executor(kVocabSize) {
+struct SpeculatingWorld {
+  explicit SpeculatingWorld(int64_t num_speculative_tokens, double row_cost = 0)
+      : executor(kVocabSize) {
     EngineCoreConfig config;
     config.scheduler.max_num_seqs = 8;
     config.scheduler.max_num_batched_tokens = 32;
@@ -90,7 +89,7 @@ struct World {
 };
 
 TEST(Speculator, RightDraftsSaveSteps) {
-  World world(3);
+  SpeculatingWorld world(3);
   world.add(1, 13);
   const EngineStats stats = world.run();
   EXPECT_EQ(world.num_tokens, 13);
@@ -104,7 +103,7 @@ TEST(Speculator, RightDraftsSaveSteps) {
 }
 
 TEST(Speculator, NothingIsDraftedBeyondTheLastToken) {
-  World world(8);
+  SpeculatingWorld world(8);
   world.add(1, 4);
   const EngineStats stats = world.run();
   EXPECT_EQ(world.num_tokens, 4);
@@ -113,7 +112,7 @@ TEST(Speculator, NothingIsDraftedBeyondTheLastToken) {
 }
 
 TEST(Speculator, WrongDraftsBecomeFewAndCostNoStep) {
-  World world(4, 0.2);
+  SpeculatingWorld world(4, 0.2);
   world.drafter->right = false;
   world.add(1, 200);
   const EngineStats stats = world.run();
@@ -126,7 +125,7 @@ TEST(Speculator, WrongDraftsBecomeFewAndCostNoStep) {
 }
 
 TEST(Speculator, DraftsComeBackWhenTheyAreRightAgain) {
-  World world(4, 0.2);
+  SpeculatingWorld world(4, 0.2);
   world.drafter->right = false;
   world.add(1, 250);
   while (world.num_tokens < 100) world.core->step();
@@ -136,10 +135,10 @@ TEST(Speculator, DraftsComeBackWhenTheyAreRightAgain) {
 }
 
 TEST(Speculator, ManySequencesGetFewerDrafts) {
-  World alone(6, 0.1);
+  SpeculatingWorld alone(6, 0.1);
   alone.add(1, 40);
   const EngineStats of_one = alone.run();
-  World many(6, 0.1);
+  SpeculatingWorld many(6, 0.1);
   for (RequestId id = 1; id <= 6; ++id) many.add(id, 40);
   const EngineStats of_many = many.run();
   EXPECT_EQ(many.num_tokens, 6 * 40);
@@ -151,7 +150,7 @@ TEST(Speculator, ManySequencesGetFewerDrafts) {
 }
 
 TEST(Speculator, ADrafterThatFailsEndsSpeculationAndNothingElse) {
-  World world(2);
+  SpeculatingWorld world(2);
   world.add(1, 20);
   for (int i = 0; i < 4; ++i) world.core->step();
   world.drafter->fails = true;

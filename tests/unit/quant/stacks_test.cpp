@@ -125,7 +125,7 @@ constexpr const char* kChannel = R"({"quant_method":"compressed-tensors",
     "targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel"},
     "input_activations":{"num_bits":8,"type":"float","strategy":"token","dynamic":true}}}})";
 
-std::shared_ptr<const Scheme> scheme_of(const char* config) {
+std::shared_ptr<const Scheme> scheme_from(const char* config) {
   return read_scheme(parse_json(config, "test").value(), "test").value();
 }
 
@@ -142,7 +142,7 @@ TEST(Stacks, ScalesOfRowsWhateverTheirShape) {
   for (const char* config : {kFbgemm, kChannel}) {
     for (const Shape& shape : {Shape{2, 1, 4}, Shape{2, 4, 1}, Shape{2, 4}}) {
       MemorySource source = small_stack(shape);
-      const auto stack = scheme_of(config)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value();
+      const auto stack = scheme_from(config)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value();
       ASSERT_TRUE(stack.has_value());
       EXPECT_EQ(stack->scales, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
       EXPECT_EQ(stack->scale_block, 3);
@@ -155,7 +155,7 @@ TEST(Stacks, ScalesOfRowsWhateverTheirShape) {
 TEST(Stacks, WhatASchemeDoesNotHold) {
   const auto holds = [](const char* config) {
     MemorySource source = small_stack();
-    return scheme_of(config)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value().has_value();
+    return scheme_from(config)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value().has_value();
   };
   EXPECT_TRUE(holds(kFbgemm));
   EXPECT_FALSE(holds(R"({"quant_method":"fbgemm_fp8","modules_to_not_convert":["e"]})"));
@@ -168,13 +168,13 @@ TEST(Stacks, WhatASchemeDoesNotHold) {
   MemorySource plain;
   plain.add("e.gate_up_proj", DType::kF32, {2, 3, 4}, std::vector<float>(24, 1));
   EXPECT_FALSE(
-      scheme_of(kFbgemm)->load_stack(plain, "e.gate_up_proj", 2, 4, 3).value().has_value());
+      scheme_from(kFbgemm)->load_stack(plain, "e.gate_up_proj", 2, 4, 3).value().has_value());
 }
 
 TEST(Stacks, OfFilesThatAreMeasured) {
   MemorySource source = small_stack();
   source.set_measures(true);
-  const auto stack = scheme_of(kFbgemm)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value();
+  const auto stack = scheme_from(kFbgemm)->load_stack(source, "e.gate_up_proj", 2, 4, 3).value();
   ASSERT_TRUE(stack.has_value());
   EXPECT_TRUE(stack->scales.empty());
   EXPECT_EQ(stack->scale_block, 3);
@@ -250,7 +250,7 @@ TEST(Stacks, DamagedTensors) {
       SCOPED_TRACE(row.name);
       MemorySource source = small_stack();
       row.spoil(source);
-      expect_error(scheme_of(config)->load_stack(source, kCodes, 2, 4, 3), row.says);
+      expect_error(scheme_from(config)->load_stack(source, kCodes, 2, 4, 3), row.says);
     }
   }
 }

@@ -11,14 +11,14 @@ using Ids = std::vector<TokenId>;
 
 constexpr const char* kSource = "m/tokenizer.model";
 
-Result<std::unique_ptr<Tokenizer>> load(std::string_view file, const Json* config = nullptr) {
+Result<std::unique_ptr<Tokenizer>> load_spm(std::string_view file, const Json* config = nullptr) {
   return load_spm_tokenizer(
       file, {.tokenizer_config = config, .tokenizer_config_path = "m/tokenizer_config.json"},
       kSource);
 }
 
 std::unique_ptr<Tokenizer> load_test_model(const std::string& name, const Json* config = nullptr) {
-  auto tokenizer = load(read_test_data("spm/" + name + ".model"), config);
+  auto tokenizer = load_spm(read_test_data("spm/" + name + ".model"), config);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   return std::move(tokenizer).value();
 }
@@ -82,7 +82,7 @@ TEST(SpmFile, SaysWhatIsWrongWithTheConfig) {
   };
   for (const auto& [text, says] : rows) {
     const Json config = parse_json(text, "config").value();
-    const auto tokenizer = load(read_test_data("spm/bpe.model"), &config);
+    const auto tokenizer = load_spm(read_test_data("spm/bpe.model"), &config);
     ASSERT_FALSE(tokenizer.ok()) << text;
     const std::string& message = tokenizer.status().message();
     EXPECT_TRUE(message.starts_with("m/tokenizer_config.json: ")) << message;
@@ -93,7 +93,7 @@ TEST(SpmFile, SaysWhatIsWrongWithTheConfig) {
 TEST(SpmFile, SaysWhatIsWrongWithTheFile) {
   using namespace std::string_literals;
   const std::string piece = "\x0A\x08\x0A\x01\x61\x15\x00\x00\x80\xBF"s;  // "a", -1
-  ASSERT_TRUE(load(piece).ok()) << load(piece).status().message();
+  ASSERT_TRUE(load_spm(piece).ok()) << load_spm(piece).status().message();
   const std::pair<std::string, const char*> rows[] = {
       {"", "holds no pieces"},
       {"\x12\x00"s, "holds no pieces"},
@@ -117,7 +117,7 @@ TEST(SpmFile, SaysWhatIsWrongWithTheFile) {
       {piece + "\x1A\x01\x10", "normalizer_spec is no valid protobuf"},
   };
   for (const auto& [file, says] : rows) {
-    const auto tokenizer = load(file);
+    const auto tokenizer = load_spm(file);
     ASSERT_FALSE(tokenizer.ok()) << says;
     const std::string& message = tokenizer.status().message();
     EXPECT_TRUE(message.starts_with("m/tokenizer.model: ")) << message;
@@ -134,7 +134,7 @@ TEST(SpmFile, SurvivesTruncationAndMutation) {
     for (uint64_t n = rng.next_u64() % 6; n > 0 && !file.empty(); --n) {
       file[rng.next_u64() % file.size()] = static_cast<char>(rng.next_u64());
     }
-    const auto tokenizer = load(file);
+    const auto tokenizer = load_spm(file);
     if (!tokenizer.ok()) continue;
     for (const char* text : {"hello ﬁ \xFF①world…", "\t  ABC e\u0301 日本"}) {
       for (const TokenId id : encode_or_fail(**tokenizer, text, kWithSpecial)) {

@@ -14,7 +14,7 @@ using Ids = std::vector<TokenId>;
 
 constexpr size_t kLlama3Ranks = 128000;
 
-Result<std::unique_ptr<Tokenizer>> load(const std::string& file) {
+Result<std::unique_ptr<Tokenizer>> load_tiktoken(const std::string& file) {
   return load_tiktoken_tokenizer(file, {}, "m/tokenizer.model");
 }
 
@@ -85,7 +85,7 @@ struct Ranks {
 
 TEST(TiktokenFile, MergesByTheRankOfTheResult) {
   const Ranks ranks;
-  const auto tokenizer = load(ranks.file());
+  const auto tokenizer = load_tiktoken(ranks.file());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ((*tokenizer)->vocab_size(), 128256);
   Rng rng(5);
@@ -104,7 +104,7 @@ TEST(TiktokenFile, MergesByTheRankOfTheResult) {
 }
 
 TEST(TiktokenFile, KnowsTheControlTokens) {
-  const auto loaded = load(Ranks().file());
+  const auto loaded = load_tiktoken(Ranks().file());
   ASSERT_TRUE(loaded.ok());
   const Tokenizer& tokenizer = **loaded;
   EXPECT_EQ(tokenizer.token_piece(128000), "<|begin_of_text|>");
@@ -138,7 +138,7 @@ TEST(TiktokenFile, SaysWhatIsWrong) {
       {long_token + " 0\n", "token 0: 1025 bytes"},
   };
   for (const auto& [file, says] : rows) {
-    const auto tokenizer = load(file);
+    const auto tokenizer = load_tiktoken(file);
     ASSERT_FALSE(tokenizer.ok()) << says;
     const std::string& message = tokenizer.status().message();
     EXPECT_TRUE(message.starts_with("m/tokenizer.model: ")) << message;

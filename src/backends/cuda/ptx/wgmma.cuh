@@ -68,6 +68,8 @@ __device__ inline void wgmma_m64n8k16_bf16(float (&d)[4], const uint32_t (&a)[4]
   OCTAVO_FOUR_D(t), "+f"(d[t##4]), "+f"(d[t##5]), "+f"(d[t##6]), "+f"(d[t##7])
 #define OCTAVO_TEN_D(t) OCTAVO_EIGHT_D(t), "+f"(d[t##8]), "+f"(d[t##9])
 
+#define OCTAVO_REGISTERS_16 OCTAVO_TEN() ", " OCTAVO_FOUR(1) ", %14, %15"
+#define OCTAVO_REGISTERS_24 OCTAVO_TEN() ", " OCTAVO_TEN(1) ", " OCTAVO_FOUR(2)
 #define OCTAVO_REGISTERS_32 OCTAVO_TEN() ", " OCTAVO_TEN(1) ", " OCTAVO_TEN(2) ", " OCTAVO_TWO(3)
 #define OCTAVO_REGISTERS_40 OCTAVO_TEN() ", " OCTAVO_TEN(1) ", " OCTAVO_TEN(2) ", " OCTAVO_TEN(3)
 #define OCTAVO_REGISTERS_60 OCTAVO_REGISTERS_40 ", " OCTAVO_TEN(4) ", " OCTAVO_TEN(5)
@@ -77,6 +79,8 @@ __device__ inline void wgmma_m64n8k16_bf16(float (&d)[4], const uint32_t (&a)[4]
 #define OCTAVO_REGISTERS_128                                                                     \
   OCTAVO_REGISTERS_80 ", " OCTAVO_TEN(8) ", " OCTAVO_TEN(9) ", " OCTAVO_TEN(10) ", " OCTAVO_TEN( \
       11) ", " OCTAVO_EIGHT(12)
+#define OCTAVO_ACCUMULATORS_16 OCTAVO_TEN_D(), OCTAVO_FOUR_D(1), "+f"(d[14]), "+f"(d[15])
+#define OCTAVO_ACCUMULATORS_24 OCTAVO_TEN_D(), OCTAVO_TEN_D(1), OCTAVO_FOUR_D(2)
 #define OCTAVO_ACCUMULATORS_32 OCTAVO_TEN_D(), OCTAVO_TEN_D(1), OCTAVO_TEN_D(2), OCTAVO_TWO_D(3)
 #define OCTAVO_ACCUMULATORS_40 OCTAVO_TEN_D(), OCTAVO_TEN_D(1), OCTAVO_TEN_D(2), OCTAVO_TEN_D(3)
 #define OCTAVO_ACCUMULATORS_60 OCTAVO_ACCUMULATORS_40, OCTAVO_TEN_D(4), OCTAVO_TEN_D(5)
@@ -113,6 +117,8 @@ __device__ inline void wgmma_m64n8k16_bf16(float (&d)[4], const uint32_t (&a)[4]
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                             \
                    "r"(static_cast<int>(accumulate)));                                             \
   }
+OCTAVO_WGMMA(bf16, 32, 16, 16, 17, 18, 19, 20, 21)
+OCTAVO_WGMMA(bf16, 48, 24, 24, 25, 26, 27, 28, 29)
 OCTAVO_WGMMA(bf16, 64, 32, 32, 33, 34, 35, 36, 37)
 OCTAVO_WGMMA(bf16, 80, 40, 40, 41, 42, 43, 44, 45)
 OCTAVO_WGMMA(bf16, 128, 64, 64, 65, 66, 67, 68, 69)

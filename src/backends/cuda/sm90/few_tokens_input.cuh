@@ -1,5 +1,5 @@
-// The input of few_tokens_kernel.cuh in shared memory, in the type of the matrices: copied or, of
-// E4M3 matrices and a single token in bfloat16, rounded on the way.
+// The input of few_tokens_kernel.cuh in shared memory, of E4M3 matrices as codes, else in bfloat16:
+// copied or, of E4M3 matrices and a single token in bfloat16, rounded on the way.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,13 +11,16 @@ namespace octavo::backends::cuda::few_tokens {
 
 // A block's slice of a token's input.
 struct InputSlice {
+  int first_byte;
   int bytes;         // that the matrix has columns for
   int padded_bytes;  // with those of the last step that it does not have; they become zero
 
-  __device__ InputSlice(const ProductCall& call, const Slice& slice)
-      : bytes(min(slice.steps * kStreamRowBytes,
-                  static_cast<int>(call.row_bytes) - slice.first_byte())),
-        padded_bytes(slice.steps * kStreamRowBytes) {}
+  template <typename Shared>
+  __device__ InputSlice(const Shared&, const ProductCall& call, const Slice& slice)
+      : first_byte(slice.first_step * Shared::kInputStepBytes),
+        bytes(min(slice.steps * Shared::kInputStepBytes,
+                  call.in_features * (Shared::kE4M3 ? 1 : 2) - first_byte)),
+        padded_bytes(slice.steps * Shared::kInputStepBytes) {}
 };
 
 // By one warp.
@@ -36,16 +39,16 @@ template <typename Shared>
 __device__ void copy_input(Shared& shared, char* input, int pitch, const ProductCall& call,
                            const Slice& slice) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const InputSlice part(call, slice);
+  const InputSlice part(shared, call, slice);
   const uint32_t barrier = shared_address(&shared.input);
   clear_padding(input, pitch, call.num_tokens, part);
   __syncwarp();
   if (lane == 0) mbarrier_arrive_expect(barrier, call.num_tokens * part.bytes);
   __syncwarp();
   if (lane >= call.num_tokens) return;
-  const void* from = call.x + lane * call.x_stride + slice.first_byte() / 2;
+  const void* from = call.x + lane * call.x_stride + part.first_byte / 2;
   if constexpr (Shared::kE4M3) {
-    from = call.rounded.codes + lane * call.row_bytes + slice.first_byte();
+    from = call.rounded.codes + lane * call.row_bytes + part.first_byte;
     shared.token_scale[lane] = call.rounded.scales[lane];
   }
   bulk_copy_shared(shared_address(input) + lane * pitch, from, part.bytes, barrier);
@@ -57,12 +60,12 @@ __device__ void copy_input(Shared& shared, char* input, int pitch, const Product
 template <typename Shared>
 __device__ void round_input(Shared& shared, char* input, int pitch, const ProductCall& call,
                             const Slice& slice) {
-  constexpr int kPieces = kSelfRoundedFeatures / (8 * kMultipliers);
+  constexpr int kPieces = kSelfRoundedFeatures / (8 * Shared::kMultipliers);
   const int thread = static_cast<int>(threadIdx.x);
   uint4 pieces[kPieces];  // eight values each
 #pragma unroll
   for (int i = 0; i < kPieces; ++i) {
-    const int column = 8 * (thread + i * kMultipliers);
+    const int column = 8 * (thread + i * Shared::kMultipliers);
     pieces[i] = {};
     if (column < call.in_features) pieces[i] = *reinterpret_cast<const uint4*>(call.x + column);
   }
@@ -77,14 +80,14 @@ __device__ void round_input(Shared& shared, char* input, int pitch, const Produc
   const float both = fmaxf(__low2float(largest), __high2float(largest));
   const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(both));
   if (thread % 32 == 0) atomicMax(&shared.largest, bits);
-  if (thread < 32) clear_padding(input, pitch, 1, InputSlice(call, slice));
-  named_barrier_sync(1, kMultipliers);
+  if (thread < 32) clear_padding(input, pitch, 1, InputSlice(shared, call, slice));
+  named_barrier_sync(1, Shared::kMultipliers);
   const RowScale scale(input_scale(call.form, __uint_as_float(shared.largest)));
   if (thread == 0) shared.token_scale[0] = scale.scale;
-  const int end = InputSlice(call, slice).bytes;
+  const int end = InputSlice(shared, call, slice).bytes;
 #pragma unroll
   for (int i = 0; i < kPieces; ++i) {
-    const int at = 8 * (thread + i * kMultipliers) - slice.first_byte();
+    const int at = 8 * (thread + i * Shared::kMultipliers) - slice.first_byte();
     if (at < 0 || at >= end) continue;
     const auto codes = [&](uint32_t pair) {
       return scale.round(__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000));
@@ -101,11 +104,11 @@ __device__ void load_input(Shared& shared, char* input, int pitch, const Product
   if constexpr (Shared::kE4M3) {
     if (call.rounded.codes == nullptr) {
       round_input(shared, input, pitch, call, slice);
-      return named_barrier_sync(1, kMultipliers);
+      return named_barrier_sync(1, Shared::kMultipliers);
     }
   }
   if (threadIdx.x < 32) copy_input(shared, input, pitch, call, slice);
-  named_barrier_sync(1, kMultipliers);  // what was cleared
+  named_barrier_sync(1, Shared::kMultipliers);  // what was cleared
   mbarrier_wait(shared_address(&shared.input), 0);
 }
 

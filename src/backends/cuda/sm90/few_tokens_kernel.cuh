@@ -4,25 +4,27 @@
 // (mma.sync, the matrix as operand A, tokens as B), each its columns of every step; some add up at
 // the end of a tile and store. What a block needs of the input lies in shared memory all the time;
 // where that is too much for one, the blocks of a cluster share the columns (tile/stream_plan.h)
-// and hand each other sums. E4M3 values are half precision in the products, exactly.
+// and hand each other sums. E4M3 values are half precision in the products, and 4-bit codes
+// bfloat16 (few_tokens_int4.cuh), exactly.
 #pragma once
 
 #include "backends/cuda/ptx/fp8.cuh"
 #include "backends/cuda/ptx/mma.cuh"
 #include "backends/cuda/ptx/pdl.cuh"
 #include "backends/cuda/sm90/few_tokens_input.cuh"
+#include "backends/cuda/sm90/few_tokens_int4.cuh"
 
 namespace octavo::backends::cuda::few_tokens {
 
 template <typename Shared>
 __device__ void init_barriers(Shared& shared, int ring) {
   for (int i = 0; i < ring; ++i) {
-    mbarrier_init(shared_address(&shared.full[i]), kCopyWarps);
+    mbarrier_init(shared_address(&shared.full[i]), Shared::kCopiers);
     mbarrier_init(shared_address(&shared.empty[i]), kStreamWarps);
   }
   mbarrier_init(shared_address(&shared.input), 1);
   for (int i = 0; i < 2; ++i) {
-    mbarrier_init(shared_address(&shared.parts_full[i]), kStreamWarps);
+    mbarrier_init(shared_address(&shared.parts_full[i]), Shared::kMultiplyWarps);
     mbarrier_init(shared_address(&shared.parts_empty[i]), kFinishWarps);
     mbarrier_init(shared_address(&shared.gathered[i]), 1);
   }
@@ -36,7 +38,7 @@ template <typename Shared>
 __device__ void copy(Shared& shared, uint32_t ring_memory, const ProductCall& call,
                      const StreamPlan& plan, const Slice& slice) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = (static_cast<int>(threadIdx.x) - kMultipliers - kFinishers) / 32;
+  const int warp = (static_cast<int>(threadIdx.x) - Shared::kMultipliers - kFinishers) / 32;
   const int i = warp * kCopyRows + lane % kCopyRows;
   RingPlace place;
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
@@ -153,7 +155,8 @@ template <typename Shared>
 __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
                          const ProductCall& call, const StreamPlan& plan, const Slice& slice) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int team = static_cast<int>(threadIdx.x) / (32 * kStreamWarps);
+  const int warp = static_cast<int>(threadIdx.x) / 32 % kStreamWarps;  // of the team
   pdl_wait();
   load_input(shared, input, plan.input_pitch, call, slice);
   constexpr int kBlocks = Shared::kBlocks;
@@ -162,31 +165,50 @@ __device__ void multiply(Shared& shared, const char* ring_memory, char* input,
   for (int b = 0; b < kBlocks; ++b) {
     token_bytes[b] = min(b * kStreamTokens + lane / 4, call.num_tokens - 1) * plan.input_pitch;
   }
-  RingPlace place, tile_place;
+  char* const input_sums = input + call.num_tokens * plan.input_pitch;  // of 4-bit codes
+  constexpr bool kInt4 = Shared::kGroup > 0;
+  const Int4Lane<kInt4 ? Shared::kGroup : kInt4Columns, kBlocks> int4_lane(warp, token_bytes);
+  if constexpr (kInt4) {
+    sum_input(input_sums, input, int4_lane, team, slice.steps, Shared::kTeams);
+    named_barrier_sync(1, Shared::kMultipliers);
+  }
+  RingPlace place = {.slot = team}, tile_place;
+  int first = team;  // of the tile's steps, the team's
   for (int t = slice.cluster_id; t < call.num_tiles; t += slice.num_clusters) {
-    float sums[2][kBlocks][4] = {};
-    for (int step = 0; step < slice.steps; ++step) {
-      const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
+    constexpr int kSums = kInt4 ? 1 : 2;
+    float sums[kSums][kBlocks][4] = {};
+    for (int step = first; step < slice.steps; step += Shared::kTeams) {
       mbarrier_wait(shared_address(&shared.full[place.slot]), place.parity);
-      multiply_step<Shared::kE4M3>(
-          sums, ring_memory + place.slot * kStreamStepBytes + warp * kWarpBytes, input + begin,
-          token_bytes, static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
+      const char* weights = ring_memory + place.slot * Shared::kStepBytes;
+      if constexpr (kInt4) {
+        if ((slice.first_step + step) * Shared::kStepColumns + warp * kInt4Columns <
+            call.in_features) {
+          multiply_int4(sums[0], weights, input + step * Shared::kInputStepBytes,
+                        input_sums + step * kStreamWarps * int4_lane.kSumBytes, int4_lane);
+        }
+      } else {
+        const int begin = step * kStreamRowBytes + warp * kWarpBytes;  // in the slice of a row
+        multiply_step<Shared::kE4M3>(sums, weights + warp * kWarpBytes, input + begin, token_bytes,
+                                     static_cast<int>(call.row_bytes) - slice.first_byte() - begin);
+      }
       bulk_copy_fence();  // or the next copy may overtake loads of this one
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared_address(&shared.empty[place.slot]));
-      place.advance(plan.ring);
+      place.advance(plan.ring, Shared::kTeams);
     }
     const int slot = tile_place.slot;
     mbarrier_wait(shared_address(&shared.parts_empty[slot]), tile_place.parity ^ 1);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) sums[0][b][i] += sums[1][b][i];
-      store_parts(shared.parts[slot][warp] + b * kStreamTokens * kPartsPitch, sums[0][b]);
+      for (int i = 0; kSums > 1 && i < 4; ++i) sums[0][b][i] += sums[kSums - 1][b][i];
+      store_parts(shared.parts[slot][first * kStreamWarps + warp] + b * kStreamTokens * kPartsPitch,
+                  sums[0][b]);
     }
     __syncwarp();
     if (lane == 0) mbarrier_arrive(shared_address(&shared.parts_full[slot]));
     tile_place.advance(2);
+    first = Shared::kTeams > 1 ? (first + slice.steps) % 2 : 0;
   }
 }
 
@@ -195,7 +217,8 @@ template <typename Shared>
 __device__ float add_parts(const Shared& shared, int slot, int token, int i) {
   float sum = 0.0f;
 #pragma unroll
-  for (int w = 0; w < kStreamWarps; ++w) sum += shared.parts[slot][w][token * kPartsPitch + i];
+  for (int w = 0; w < Shared::kMultiplyWarps; ++w)
+    sum += shared.parts[slot][w][token * kPartsPitch + i];
   return sum;
 }
 
@@ -204,12 +227,13 @@ template <typename Shared, typename Sum>
 __device__ void store_results(const Shared& shared, const ProductCall& call, int t, int thread,
                               int first_token, int num_tokens, const Sum& sum) {
   const Tile tile(call, t);
-  const int results = tile.results();
+  const int results = tile.results();  // a power of two
+  const int shift = __ffs(results) - 1;
   for (int e = thread; e < num_tokens * results; e += kFinishers) {
-    const int token = e / results;
+    const int token = e >> shift;
     float scale = 1.0f;
     if constexpr (Shared::kE4M3) scale = shared.token_scale[first_token + token];
-    tile.finish(call, e % results, first_token + token,
+    tile.finish(call, e & (results - 1), first_token + token,
                 [&](int i) { return sum(token, i) * scale; });
   }
 }
@@ -233,7 +257,7 @@ __device__ void send_sums(Shared& shared, int cluster, int rank, int slot, int t
 template <typename Shared>
 __device__ void finish(Shared& shared, const ProductCall& call, const StreamPlan& plan,
                        const Slice& slice) {
-  const int thread = static_cast<int>(threadIdx.x) - kMultipliers;
+  const int thread = static_cast<int>(threadIdx.x) - Shared::kMultipliers;
   const int tokens_each = Shared::kTokens / plan.cluster;
   pdl_wait();
   if (plan.cluster > 1) cluster_wait();
@@ -268,21 +292,24 @@ __device__ void finish(Shared& shared, const ProductCall& call, const StreamPlan
   }
 }
 
-template <int kBlocks, bool kE4M3>
-__global__ void __launch_bounds__(kThreads, 1)
+template <int kBlocks, Stored kStored>
+__global__ void __launch_bounds__(Shared<kBlocks, kStored>::kThreads, 1)
     few_tokens_streamed_kernel(const __grid_constant__ ProductCall call,
                                const __grid_constant__ StreamPlan plan) {
   extern __shared__ __align__(128) char memory[];  // the ring, then the input
-  __shared__ Shared<kBlocks, kE4M3> shared;
+  using Parts = Shared<kBlocks, kStored>;
+  __shared__ Parts shared;
   pdl_launch_next();
   if (threadIdx.x == 0) init_barriers(shared, plan.ring);
   __syncthreads();
   if (plan.cluster > 1) cluster_arrive();
   const Slice slice(plan);
-  if (threadIdx.x < kMultipliers) {
-    multiply(shared, memory, memory + plan.ring * kStreamStepBytes, call, plan, slice);
-  } else if (threadIdx.x < kMultipliers + kFinishers) {
+  if (threadIdx.x < Parts::kMultipliers) {
+    multiply(shared, memory, memory + plan.ring * Parts::kStepBytes, call, plan, slice);
+  } else if (threadIdx.x < Parts::kMultipliers + kFinishers) {
     return finish(shared, call, plan, slice);
+  } else if constexpr (Parts::kGroup > 0) {
+    copy_int4(shared, shared_address(memory), call, plan, slice);
   } else {
     copy(shared, shared_address(memory), call, plan, slice);
   }

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/few_tokens.h"
 #include "backends/cuda/tile/activate.cuh"
+#include "backends/cuda/tile/int4_tiles.h"
 #include "backends/cuda/tile/values.cuh"
 
 namespace octavo::backends::cuda {
@@ -30,7 +31,7 @@ struct ProductCall {
   const __nv_bfloat16* x;
   int64_t x_stride;
   int in_features;
-  int64_t row_bytes;  // of a matrix
+  int64_t row_bytes;  // of a matrix; of 4-bit codes, of a half tile
   int num_tokens;
   ops::InputForm form;  // of E4M3 matrices: how x is rounded, where it is not yet
   E4M3Rows rounded;
@@ -64,6 +65,12 @@ struct ProductTile {
   __device__ const std::byte* weights(int i, int64_t row_bytes) const {
     const int row = min(row_of(i), matrix->rows - 1);
     return matrix_of(i).w + row * row_bytes;
+  }
+  // Of 4-bit codes and 16 rows: the half tile with rows 8 h to 8 h + 7, or the last.
+  __device__ const std::byte* half_tile(int h, int64_t half_tile_bytes) const {
+    static_assert(kRows == 2 * kInt4Rows);
+    const int at = min(row_of(kInt4Rows * h), matrix->rows - 1) / kInt4Rows;
+    return matrix_of(kInt4Rows * h).w + at * half_tile_bytes;
   }
   // Rows that have a result.
   __device__ int results() const { return gated ? kRows / 2 : kRows; }
@@ -106,8 +113,10 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
   call.x = static_cast<const __nv_bfloat16*>(args.x.data);
   call.x_stride = args.x.stride;
   call.in_features = static_cast<int>(args.x.cols);
-  call.row_bytes = args.w[0]->row_bytes();
-  call.form = args.w[0]->input;
+  const ops::Weight& of = *args.w[0];
+  const bool int4 = of.layout == ops::PackedLayout::kInt4Tiles;
+  call.row_bytes = int4 ? int4_tiles(of).half_tile_bytes() : of.row_bytes();
+  call.form = of.input;
   call.rounded = args.rounded;
   call.num_tokens = static_cast<int>(args.x.rows);
   call.accumulate = args.accumulate;
@@ -117,8 +126,9 @@ inline ProductCall make_product_call(const FewTokensArgs& args, int tile_rows) {
   const int rows_each = args.gated ? tile_rows / 2 : tile_rows;
   for (int i = 0; i < kMaxMatrices && args.w[i] != nullptr; ++i) {
     const ops::Weight& w = *args.w[i];
-    OCTAVO_CHECK(w.dtype == args.w[0]->dtype && w.cols == args.x.cols);
-    OCTAVO_CHECK(w.dtype == DType::kBF16 || (w.scales != nullptr && w.input == call.form));
+    OCTAVO_CHECK(w.dtype == of.dtype && w.layout == of.layout && w.group == of.group);
+    OCTAVO_CHECK(w.cols == args.x.cols);
+    OCTAVO_CHECK(w.dtype == DType::kBF16 || int4 || (w.scales != nullptr && w.input == call.form));
     const bool second_gate = args.gated && i == 1;  // which has no result of its own
     OCTAVO_CHECK(second_gate || (args.out[i].dtype == args.out[0].dtype &&
                                  (call.out_is_float || args.out[i].dtype == DType::kBF16)));

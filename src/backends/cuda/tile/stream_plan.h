@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cuda/tile/int4_tiles.h"
+
 namespace octavo::backends::cuda {
 
 inline constexpr int kStreamRows = 16;        // of a tile
@@ -23,9 +25,23 @@ inline constexpr int kStreamMaxRing = 12;
 inline constexpr int kStreamMaxCluster = 8;
 inline constexpr int kStreamTokens = 8;  // of a token block
 
-// Columns of a step of matrices whose values take so many bytes: 2 of bfloat16, 1 of E4M3.
-constexpr int stream_columns(int value_bytes) {
-  return kStreamRowBytes / value_bytes;
+// What a step holds of a tile and of a token's input.
+struct StreamForm {
+  int columns = 0;
+  int step_bytes = kStreamStepBytes;  // of the tile's rows
+  int input_bytes = kStreamRowBytes;  // of the token
+  int sum_bytes = 0;                  // of sums of these
+};
+
+inline constexpr StreamForm kStreamBF16 = {.columns = kStreamRowBytes / 2};
+inline constexpr StreamForm kStreamE4M3 = {.columns = kStreamRowBytes};
+
+// Of 4-bit codes (int4_tiles.h): a piece for each warp of each half tile; the input is bfloat16,
+// and of its values in a group there is the sum.
+constexpr StreamForm stream_int4(int group) {
+  const int columns = kStreamWarps * kInt4Columns;
+  const Int4Tiles tiles = {.rows = kStreamRows, .cols = columns, .group = group};
+  return {columns, static_cast<int>(tiles.bytes()), 2 * columns, 4 * columns / group};
 }
 
 struct StreamPlan {
@@ -35,18 +51,17 @@ struct StreamPlan {
   int input_pitch = 0;  // bytes from one token's input to the next there
 };
 
-// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens, of the
-// type of the matrix.
-constexpr StreamPlan plan_stream(int num_tiles, int in_features, int value_bytes, int token_blocks,
-                                 int multiprocessors, int shared_bytes) {
+// `shared_bytes`: for the ring and the input of up to token_blocks * kStreamTokens tokens.
+constexpr StreamPlan plan_stream(int num_tiles, int in_features, const StreamForm& form,
+                                 int token_blocks, int multiprocessors, int shared_bytes) {
   StreamPlan best;
-  best.steps = (in_features - 1) / stream_columns(value_bytes) + 1;
+  best.steps = (in_features - 1) / form.columns + 1;
   int64_t best_cost = 0;
   for (int cluster = 1; cluster <= std::min(kStreamMaxCluster, best.steps); cluster *= 2) {
     const int64_t slice = (best.steps - 1) / cluster + 1;
-    const int64_t pitch = slice * kStreamRowBytes + 64;  // two tokens begin at different banks
-    const int64_t input_bytes = token_blocks * kStreamTokens * pitch;
-    const int64_t ring = (shared_bytes - input_bytes) / kStreamStepBytes;
+    const int64_t pitch = slice * form.input_bytes + 64;  // two tokens begin at different banks
+    const int64_t input_bytes = token_blocks * kStreamTokens * (pitch + slice * form.sum_bytes);
+    const int64_t ring = (shared_bytes - input_bytes) / form.step_bytes;
     if (ring < kStreamMinRing) continue;
     // Steps of the busiest block. A cluster's sums cost about as much as half a step.
     const int clusters = std::max(1, multiprocessors / cluster);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes a Hugging Face folder of a Llama with random FP8 weights: something to measure with.
+"""Makes a Hugging Face folder of a Llama with random quantised weights: something to measure with.
 
-    tools/make_random_fp8.py FOLDER [--shape tiny|1b|8b] [--scheme channel|tensor|block|none]
+    tools/make_random_folder.py FOLDER [--shape tiny|1b|8b]
+                                [--scheme channel|tensor|block|awq|none]
 
-E4M3 with a scale for each row, matrix or 128 x 128 values and inputs rounded as they come, or, with
-`none`, bfloat16 throughout. Embeddings are tied and bfloat16; there is no tokenizer. Weights are
-one random piece over and over, so that rows differ and a large file takes seconds. The same
-arguments make the same folder. Standard library only.
+E4M3 with a scale for each row, matrix or 128 x 128 values and inputs rounded as they come; `awq`:
+AWQ's int4 in groups of 128; or, with `none`, bfloat16 throughout. Embeddings are tied and bfloat16;
+there is no tokenizer. Weights are one random piece over and over, so that rows differ and a large
+file takes seconds. The same arguments make the same folder. Standard library only.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import struct
 
 from make_random_gguf import SHAPES
 
+AWQ_GROUP = 128
 PIECE_VALUES = 4099 * 16 + 3  # an odd number: no two rows begin alike
 WEIGHTS = {"type": "float", "num_bits": 8, "symmetric": True, "dynamic": False}
 INPUTS = {"type": "float", "num_bits": 8, "symmetric": True, "dynamic": True, "strategy": "token"}
@@ -35,6 +37,9 @@ def config(shape, scheme):
     if scheme == "block":
         result["quantization_config"] = {"quant_method": "fp8", "activation_scheme": "dynamic",
                                          "weight_block_size": [128, 128]}
+    elif scheme == "awq":
+        result["quantization_config"] = {"quant_method": "awq", "bits": 4, "group_size": AWQ_GROUP,
+                                         "zero_point": True, "version": "gemm"}
     elif scheme != "none":
         group = {"targets": ["Linear"], "weights": WEIGHTS | {"strategy": scheme},
                  "input_activations": INPUTS}
@@ -55,6 +60,14 @@ def linears(shape):
             ("mlp.up_proj", inter, hidden), ("mlp.down_proj", hidden, inter)]
 
 
+def awq_linear(name, rows, cols):
+    """(name, type, shape) of what AWQ stores of a matrix."""
+    groups = cols // AWQ_GROUP
+    return [(f"{name}.qweight", "I32", [cols, rows // 8]),
+            (f"{name}.qzeros", "I32", [groups, rows // 8]),
+            (f"{name}.scales", "F16", [groups, rows])]
+
+
 def scale_of(rows, cols, scheme):
     """(suffix, shape) of a matrix's scales."""
     if scheme == "block":
@@ -72,6 +85,9 @@ def tensors(shape, scheme):
         rows += [(f"{at}{norm}.weight", "F32", [hidden])
                  for norm in ("input_layernorm", "post_attention_layernorm")]
         for name, out, inner in linears(shape):
+            if scheme == "awq":
+                rows += awq_linear(at + name, out, inner)
+                continue
             kind = "BF16" if scheme == "none" else "F8_E4M3"
             rows.append((f"{at}{name}.weight", kind, [out, inner]))
             if scheme != "none":
@@ -85,7 +101,8 @@ def pieces():
     generator = random.Random(1)
     floats = [generator.uniform(-0.03, 0.03) for _ in range(PIECE_VALUES)]
     codes = bytes(byte & 0xBF for byte in generator.randbytes(PIECE_VALUES))
-    return {"BF16": b"".join(struct.pack("<f", number)[2:] for number in floats), "F8_E4M3": codes}
+    return {"BF16": b"".join(struct.pack("<f", number)[2:] for number in floats), "F8_E4M3": codes,
+            "I32": generator.randbytes(4 * PIECE_VALUES), "F16": struct.pack("<e", 0.003)}
 
 
 def fill_of(name, kind, known):
@@ -95,7 +112,7 @@ def fill_of(name, kind, known):
 
 
 def write_tensors(path, rows):
-    sizes = {"F32": 4, "BF16": 2, "F8_E4M3": 1}
+    sizes = {"F32": 4, "I32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1}
     header, offset, counts = {}, 0, []
     for name, kind, shape in rows:
         size = sizes[kind]
@@ -122,7 +139,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--shape", choices=SHAPES, default="tiny")
-    parser.add_argument("--scheme", choices=["channel", "tensor", "block", "none"],
+    parser.add_argument("--scheme", choices=["channel", "tensor", "block", "awq", "none"],
                         default="channel")
     args = parser.parse_args()
     shape = SHAPES[args.shape]
