@@ -109,7 +109,7 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
     config.root_path.insert(config.root_path.begin(), '/');
   }
   while (config.root_path.ends_with('/')) config.root_path.pop_back();
-  if (auto& speculative = options.engine.speculative_config; speculative) {
+  if (auto& speculative = options.engine.speculative_config) {
     OCTAVO_TRY(resolve_draft_model(*speculative));
   }
   // A step holds at least one token of each sequence; who raises only one of the two means both.
