@@ -9,13 +9,13 @@
 namespace octavo::grammar {
 namespace {
 
-struct Sample {
+struct SchemaSample {
   const char* schema;
   std::vector<std::string> accepted;
   std::vector<std::string> refused;
 };
 
-const std::vector<Sample> kSamples = {
+const std::vector<SchemaSample> kSamples = {
     {"true", {"1", "\"a\"", "[null, {}]", "-0.5e10"}, {"", "nul", "1 2"}},
     {R"({"type":"string"})", {"\"\"", "\"a\\n\\u0041\xC3\xA9\""}, {"a", "\"", "1"}},
     {R"({"type":"string","minLength":2,"maxLength":3})",
@@ -131,7 +131,7 @@ bool is_valid(const Json& schema, const std::string& text) {
 }
 
 TEST(JsonSchema, TakesWhatMatches) {
-  for (const Sample& sample : kSamples) {
+  for (const SchemaSample& sample : kSamples) {
     const GrammarWalk walk(GrammarWalk::json(sample.schema));
     for (const auto& text : sample.accepted) {
       EXPECT_TRUE(walk.accepts(text)) << sample.schema << "\n" << text;
@@ -144,7 +144,7 @@ TEST(JsonSchema, TakesWhatMatches) {
 
 TEST(JsonSchema, RandomAnswersMatch) {
   Rng rng(7);
-  for (const Sample& sample : kSamples) {
+  for (const SchemaSample& sample : kSamples) {
     // The validator knows pointers without escapes and no formats.
     if (std::string_view(sample.schema).find("a/b~c") != std::string_view::npos) continue;
     const Json schema = parse_json(sample.schema, "schema").value();
@@ -158,7 +158,7 @@ TEST(JsonSchema, RandomAnswersMatch) {
 
 // So that the oracle is no rubber stamp: it tells the samples apart as the grammar does.
 TEST(JsonSchema, ValidatorAgreesOnSamples) {
-  for (const Sample& sample : kSamples) {
+  for (const SchemaSample& sample : kSamples) {
     const std::string_view text = sample.schema;
     if (text.find("a/b~c") != std::string_view::npos) continue;
     const Json schema = parse_json(text, "schema").value();

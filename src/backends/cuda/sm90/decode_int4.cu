@@ -25,7 +25,6 @@ __global__ void __launch_bounds__(32 * kWarps)
   const uint32_t codes[4] = {four.x, four.y, four.z, four.w};
   const auto* words =
       reinterpret_cast<const uint32_t*>(from + kInt4Codes) + lane / 4 * (kInt4Columns / kGroup);
-  const uint32_t sixteens = few_tokens::int4_sixteens();
   if (row >= rows) return;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -33,7 +32,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     if (col >= cols) return;
     const few_tokens::Int4Word word(words[i / (kGroup / 32)]);
     uint32_t pairs[4];
-    few_tokens::int4_pairs(pairs, codes[i], sixteens);
+    few_tokens::int4_pairs(pairs, codes[i]);
     uint4 result;
     auto* to = reinterpret_cast<__nv_bfloat162*>(&result);
 #pragma unroll

@@ -6,8 +6,8 @@
 
 #include <cuda_fp16.h>
 
+#include "backends/cuda/ptx/and_or.cuh"
 #include "backends/cuda/ptx/mma.cuh"
-#include "backends/cuda/ptx/opaque.cuh"
 #include "backends/cuda/sm90/few_tokens_shared.cuh"
 
 namespace octavo::backends::cuda::few_tokens {
@@ -43,17 +43,12 @@ __device__ void copy_int4(Shared& shared, uint32_t ring_memory, const ProductCal
 }
 
 // 16 + code of the eight codes of a word, two in a register: 0x4180 is 16, and the upper bits of
-// its fraction are ones. `sixteens`: two of these, from opaque(), or a second constant would cost
-// each pair an instruction.
-__device__ inline void int4_pairs(uint32_t (&pairs)[4], uint32_t codes, uint32_t sixteens) {
+// its fraction are ones.
+__device__ inline void int4_pairs(uint32_t (&pairs)[4], uint32_t codes) {
 #pragma unroll
   for (int p = 0; p < 4; ++p) {
-    pairs[p] = (__funnelshift_r(codes, codes, 4 * p) & 0x00780078) | sixteens;
+    pairs[p] = and_or<0x00780078, 0x41804180>(__funnelshift_r(codes, codes, 4 * p));
   }
-}
-
-__device__ inline uint32_t int4_sixteens() {
-  return opaque(0x41804180);
 }
 
 // A group's word (tile/int4_tiles.h).
@@ -75,7 +70,6 @@ struct Int4Lane {
   int codes, words;    // of a half tile in a step
   int input[kBlocks];  // of each block's token, from the beginning of a step
   int sums;            // of sums of the input, from the beginning of a step
-  uint32_t sixteens;
 
   __device__ Int4Lane(int warp, const int (&token_bytes)[kBlocks]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -86,7 +80,6 @@ struct Int4Lane {
       input[b] = token_bytes[b] + warp * 2 * kInt4Columns + lane % 4 * 16;
     }
     sums = warp * kSumBytes + lane % 4 * 8;
-    sixteens = int4_sixteens();
   }
 };
 
@@ -138,8 +131,8 @@ __device__ void multiply_int4(float (&sums)[kBlocks][4], const char* weights, co
 #pragma unroll
     for (int i = group * kGroupSteps; i < (group + 1) * kGroupSteps; ++i) {
       uint32_t a[4], b[4];
-      int4_pairs(a, low[i], lane.sixteens);
-      int4_pairs(b, high[i], lane.sixteens);
+      int4_pairs(a, low[i]);
+      int4_pairs(b, high[i]);
       const uint32_t first[4] = {a[0], b[0], a[1], b[1]};
       const uint32_t second[4] = {a[2], b[2], a[3], b[3]};
 #pragma unroll
