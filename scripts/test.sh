@@ -41,7 +41,7 @@ tsan() {
   rm -f $reports.*
   GTEST_FILTER='-Types/*:LongPrompt.SixtyFourThousand*' TSAN_OPTIONS="log_path=$PWD/$reports" \
     "${without_aslr[@]}" ctest --test-dir build/cpu-tsan --output-on-failure --parallel "$(nproc)" \
-    -R '^(unit_(base|engine|server)|server_(api|http))$' || code=$?
+    -R '^(unit_(base|engine|server)|server_(api|groups|http))$' || code=$?
   if compgen -G "$reports.*" >/dev/null; then
     cat $reports.*
     code=1

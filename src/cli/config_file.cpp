@@ -12,7 +12,7 @@ constexpr int kMaxDepth = 32;
 
 // A plain scalar that reads as a number, a boolean or null is one in JSON too.
 Json scalar_json(const YAML::Node& node) {
-  const std::string text = node.Scalar();
+  const std::string& text = node.Scalar();
   if (node.Tag() != "!") {  // not quoted
     if (text == "true" || text == "false" || text == "null") {
       return text == "null" ? Json() : Json(text == "true");
@@ -74,6 +74,16 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
     return entries;
   } catch (const YAML::BadFile&) {
     return not_found(format("--config {}: cannot be read", path));
+  } catch (const YAML::Exception& error) {
+    return invalid_argument(format("{}: {}", path, error.what()));
+  }
+}
+
+Result<Json> read_yaml_file(const std::string& path) {
+  try {
+    return to_json(YAML::LoadFile(path), 0);
+  } catch (const YAML::BadFile&) {
+    return not_found(format("{}: cannot be read", path));
   } catch (const YAML::Exception& error) {
     return invalid_argument(format("{}: {}", path, error.what()));
   }

@@ -5,7 +5,9 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "cli/ab_config.h"
 #include "cli/args.h"
+#include "cli/chat_template_file.h"
 #include "cli/message.h"
 #include "cli/progress_bar.h"
 #include "cli/resolve_model.h"
@@ -67,18 +69,6 @@ Status read_model_config(const std::string& model_path, server::ServerConfig& ou
   return read_matryoshka(OCTAVO_TRY(parse_json(*text, path)), path, out);
 }
 
-// The template that a file holds, or the value itself, which has Jinja's braces or a line's end.
-Result<std::string> read_chat_template(const std::string& value) {
-  if (value.empty()) return value;
-  const auto file = formats::read_text_file(value);
-  if (!file.ok() && value.find_first_of("{}\n") == std::string::npos) {
-    return not_found("--chat-template: cannot read " + value);
-  }
-  const std::string& text = file.ok() ? *file : value;
-  OCTAVO_TRY(check_chat_template(text, file.ok() ? value : "--chat-template"));
-  return text;
-}
-
 // Of a method that takes a model; of what else is asked for, nothing is downloaded in vain.
 Status resolve_draft_model(SpeculativeConfig& config) {
   const bool takes_model = config.method.empty() || config.method == "draft_model";
@@ -104,7 +94,8 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   }
   OCTAVO_TRY(read_model_config(path, config));
   OCTAVO_TRY(read_matryoshka(options.hf_overrides, "--hf-overrides", config));
-  config.chat_template = OCTAVO_TRY(read_chat_template(options.chat_template));
+  config.chat_template = OCTAVO_TRY(read_chat_template(options.chat_template, "--chat-template"));
+  config.groups = OCTAVO_TRY(read_ab_config(options.ab_config));
   if (!config.root_path.empty() && config.root_path[0] != '/') {
     config.root_path.insert(config.root_path.begin(), '/');
   }

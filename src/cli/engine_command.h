@@ -18,8 +18,8 @@ struct EngineSetup {
 // For max_num_queued_…, where what is submitted has a bound of its own.
 inline constexpr int64_t kUnboundedQueue = int64_t{1} << 40;
 
-// Or the exit code, after all that there is to say has been printed. `check` may be null: what
-// contradicts itself in the options, before a model is looked for.
+// Or the exit code, after all that there is to say has been printed. `check` may be null: it sees
+// the options before a model is looked for, and says what contradicts itself in them.
 std::variant<EngineSetup, int> set_up_engine(const EngineCommand& command,
                                              const std::vector<std::string>& arguments,
                                              Status (*check)(const ServeOptions& options));

@@ -73,6 +73,8 @@ class LoadStream final : public hub::StreamSink {
     if (!status.ok()) fail(std::string(status.message()));
   }
 
+  void on_header(std::string_view value) override { record_.group = value; }
+
   void on_end(int status, const std::string& failure) override {
     --num_running_;
     record_.latency = (last_ > 0 ? last_ : now_seconds()) - record_.start_time;
@@ -200,7 +202,8 @@ Result<LoadRun> run_load(const LoadTarget& target, const LoadTraffic& traffic,
       record.queue_time = now - arrivals[next];
       std::string body = request_body(target, samples[next]);
       sinks.push_back(std::make_unique<LoadStream>(record, num_running));
-      OCTAVO_TRY(streams.start({target.url, headers, std::move(body)}, *sinks.back()));
+      OCTAVO_TRY(
+          streams.start({target.url, headers, std::move(body), "X-Octavo-Group"}, *sinks.back()));
       ++next;
     }
     OCTAVO_TRY(streams.poll(may_send() ? std::min(kPollS, arrivals[next] - now) : kPollS));
@@ -217,7 +220,7 @@ Result<LoadRun> run_load(const LoadTarget& target, const LoadTraffic& traffic,
 Result<Json> get_json(const std::string& url, const std::vector<std::string>& headers) {
   BodySink sink;
   hub::HttpStreams streams;
-  OCTAVO_TRY(streams.start({url, headers, ""}, sink));
+  OCTAVO_TRY(streams.start({url, headers, "", ""}, sink));
   while (!sink.ended_) OCTAVO_TRY(streams.poll(kPollS));
   if (!sink.failure_.empty()) return unavailable(format("{}: {}", url, sink.failure_));
   if (sink.status_ != 200) return unavailable(format("{}: HTTP {}", url, sink.status_));

@@ -38,6 +38,7 @@ struct LoadRecord {
   bool success = false;
   std::string error;
   std::string text;
+  std::string group;  // that the answer names, of an A/B test
   int64_t prompt_len = 0;
   int64_t output_len = 0;  // as the server counts, else pieces
   double start_time = 0;   // of the clock of base/clock.h

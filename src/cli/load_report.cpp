@@ -220,11 +220,8 @@ void add_totals(LoadReport& report, const LoadRun& run, const ReportOptions& opt
   json["max_concurrent_requests"] = peak.concurrent;
 }
 
-}  // namespace
-
-LoadReport make_report(const LoadRun& run, const ReportOptions& options) {
+LoadReport report_on(const LoadRun& run, const ReportOptions& options) {
   LoadReport report;
-  report.text = banner(" Serving Benchmark Result ", '=');
   add_totals(report, run, options);
   const Latencies latencies = latencies_of(run);
   for (const Section& section : kSections) {
@@ -232,6 +229,32 @@ LoadReport make_report(const LoadRun& run, const ReportOptions& options) {
     if (std::find(wanted.begin(), wanted.end(), section.key) == wanted.end()) continue;
     add_section(report, section, latencies.*section.values, options.percentiles);
   }
+  return report;
+}
+
+// The same of each group, where answers name one.
+void add_groups(LoadReport& report, const LoadRun& run, const ReportOptions& options) {
+  std::map<std::string, LoadRun> groups;
+  for (const LoadRecord& record : run.records) {
+    if (!record.group.empty()) groups[record.group].records.push_back(record);
+  }
+  JsonObject json;
+  for (auto& [name, group] : groups) {
+    group.duration_s = run.duration_s;
+    LoadReport part = report_on(group, options);
+    remove_details(part.json);
+    report.text += banner(format(" Group {} ", name), '=') + part.text;
+    json[name] = std::move(part.json);
+  }
+  if (!json.empty()) report.json["groups"] = std::move(json);
+}
+
+}  // namespace
+
+LoadReport make_report(const LoadRun& run, const ReportOptions& options) {
+  LoadReport report = report_on(run, options);
+  report.text.insert(0, banner(" Serving Benchmark Result ", '='));
+  add_groups(report, run, options);
   report.text += std::string(kReportWidth, '=') + "\n";
   return report;
 }

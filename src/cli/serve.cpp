@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "cli/ab_config.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/engine_command.h"
@@ -29,6 +30,7 @@ constexpr double kStatsIntervalS = 10;
 constexpr double kHealthIntervalS = 1;
 
 std::atomic<bool> g_is_serving = false;
+std::atomic<bool> g_wants_reload = false;
 int g_stop_signals = -1;  // an eventfd: how many came while it serves
 
 // Before that the process ends at once, as a shell reports it: loading takes minutes.
@@ -52,6 +54,31 @@ Status catch_stop_signals() {
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
   return {};
+}
+
+// SIGHUP asks for the groups' file anew, at any time after the flags are read; without groups it
+// ends the process, as everywhere.
+Status catch_reload_signal(const ServeOptions& options) {
+  if (options.ab_config.empty()) return {};
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_wants_reload = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGHUP, &action, nullptr);
+  return {};
+}
+
+void reload_groups(const std::string& path, server::Groups& groups) {
+  if (!is_ab_config_file(path)) {
+    return log_warning("SIGHUP changes nothing: --ab-config is no file that could be read again");
+  }
+  const auto config = read_ab_config(path);
+  const Status status = config.ok() ? groups.set_weights(*config) : config.status();
+  if (!status.ok()) return log_warning("{} was not taken: {}", path, status.message());
+  std::string list;
+  for (const server::Group& group : config->groups) {
+    list += format(" {}={}", group.name, group.weight);
+  }
+  log_info("{}: weights are now{}", path, list);
 }
 
 // Whether a stop signal came within `seconds`.
@@ -102,14 +129,15 @@ class StatsLog {
 
 // Until a stop signal comes, which is no error, or the engine has stopped by itself: then whoever
 // watches over the process can start another one.
-Status serve_until_end(AsyncEngine& engine, bool log_stats) {
+Status serve_until_end(AsyncEngine& engine, server::App& app, const ServeOptions& options) {
   StatsLog log;
   double last = now_seconds();
   while (!wait_for_signal(kHealthIntervalS)) {
     OCTAVO_TRY(engine.health());
+    if (g_wants_reload.exchange(false)) reload_groups(options.ab_config, app.groups());
     const double now = now_seconds();
     if (now - last < kStatsIntervalS) continue;
-    if (log_stats) log.write(engine.stats(), now - last);
+    if (!options.disable_log_stats) log.write(engine.stats(), now - last);
     last = now;
   }
   return {};
@@ -146,7 +174,7 @@ int serve(const ServeOptions& options, const std::string& path) {
   if (!started.ok()) return fail(started);
   log_info("{} ({}) is ready after {:.1f} s; listening on {}", options.model,
            (*engine)->info().architecture, now_seconds() - start, (*http)->address());
-  const Status ended = serve_until_end(**engine, !options.disable_log_stats);
+  const Status ended = serve_until_end(**engine, served, options);
   drain(**engine, served, **http, options.shutdown_timeout_s);
   (*http)->stop();
   served.stop();
@@ -160,12 +188,13 @@ int run_serve(int argc, const char* const* argv) {
   if (std::find(arguments.begin(), arguments.end(), "--help-markdown") != arguments.end()) {
     return print_out(serve_flags_markdown()) ? kExitOk : kExitFailed;
   }
-  const auto setup = set_up_engine(kServeCommand, arguments, nullptr);
+  const auto setup = set_up_engine(kServeCommand, arguments, catch_reload_signal);
   if (const int* exit_code = std::get_if<int>(&setup)) return *exit_code;
   const Status caught = catch_stop_signals();
   if (!caught.ok()) return fail(caught);
   signal(SIGPIPE, SIG_IGN);
-  return serve(std::get<EngineSetup>(setup).options, std::get<EngineSetup>(setup).path);
+  const auto& [options, path] = std::get<EngineSetup>(setup);
+  return serve(options, path);
 }
 
 }  // namespace octavo::cli

@@ -38,6 +38,7 @@ struct ServeOptions {
   server::HttpServerOptions http;
   std::string config_file;
   std::string chat_template;  // a file or the text itself
+  std::string ab_config;      // a file or JSON
   std::string generation_config = "auto";
   JsonObject override_generation_config;
   JsonObject hf_overrides;

@@ -33,6 +33,16 @@ size_t on_stream_body(char* data, size_t unit, size_t count, void* context) {
   }
 }
 
+std::string answer_header(CURL* handle, const Stream& stream) {
+  const std::string& name = stream.request.answer_header;
+  curl_header* header = nullptr;
+  if (name.empty() ||
+      curl_easy_header(handle, name.c_str(), 0, CURLH_HEADER, -1, &header) != CURLHE_OK) {
+    return "";
+  }
+  return header->value;
+}
+
 // Whether all of them could be added.
 bool add_headers(Stream& stream) {
   std::vector<std::string> headers = stream.request.headers;
@@ -75,9 +85,11 @@ struct HttpStreams::Impl {
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     std::string failure = stream.failure;
     if (code != CURLE_OK && failure.empty()) failure = curl_easy_strerror(code);
+    const std::string header = answer_header(handle, stream);
     StreamSink* const sink = stream.sink;
     curl_multi_remove_handle(multi.get(), handle);
     streams.erase(stream.self);
+    if (!header.empty()) sink->on_header(header);
     sink->on_end(static_cast<int>(status), failure);
   }
 };

@@ -16,6 +16,7 @@ struct StreamRequest {
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
   std::string body;                  // POST; "": GET
+  std::string answer_header;         // the name of the one that on_header gets; "": none
 };
 
 // Takes one answer. Called from poll(); must not call the HttpStreams that calls it.
@@ -24,6 +25,9 @@ class StreamSink {
   virtual ~StreamSink() = default;
 
   virtual void on_bytes(std::string_view bytes) = 0;
+
+  // Where the answer has the header that the request names; before on_end.
+  virtual void on_header(std::string_view) {}
 
   // Last, exactly once. `status`: 0 where there was no answer. `failure`: why the transfer broke
   // off; "" where the answer is whole.

@@ -50,11 +50,25 @@ App::App(AsyncEngine& engine, ServerConfig config)
     : engine_(engine),
       config_(std::move(config)),
       max_prompt_bytes_(max_prompt_bytes(engine)),
+      groups_(config_.groups),
       metrics_(config_.served_model_names.at(0), engine.info().max_model_len,
-               config_.show_hidden_metrics),
-      content_kinds_(choose_content_kinds(engine.tokenizer(), config_.chat_template,
-                                          config_.chat_template_content_format)),
-      tasks_(num_workers(), kMaxQueuedTasks) {}
+               config_.show_hidden_metrics, groups_),
+      tasks_(num_workers(), kMaxQueuedTasks) {
+  content_kinds_[config_.chat_template] = content_kinds(config_.chat_template);
+  for (const Group& group : config_.groups.groups) {
+    const Json* given = group.defaults.if_contains("chat_template");
+    if (given == nullptr) continue;
+    const std::string chat_template(to_view(given->get_string()));
+    content_kinds_[chat_template] = content_kinds(chat_template);
+  }
+}
+
+ContentKinds App::content_kinds(const std::string& chat_template) const {
+  const auto known = content_kinds_.find(chat_template);
+  if (known != content_kinds_.end()) return known->second;
+  return choose_content_kinds(engine_.tokenizer(), chat_template,
+                              config_.chat_template_content_format);
+}
 
 void App::handle(const std::shared_ptr<Exchange>& exchange) {
   const auto answer = std::make_shared<RoutedExchange>(*this, exchange);

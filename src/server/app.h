@@ -11,6 +11,7 @@
 
 #include "octavo/engine.h"
 #include "server/content_kinds.h"
+#include "server/groups.h"
 #include "server/http/exchange.h"
 #include "server/server_config.h"
 #include "server/serving_metrics.h"
@@ -31,10 +32,16 @@ class App {
 
   AsyncEngine& engine() { return engine_; }
   const ServerConfig& config() const { return config_; }
+  Groups& groups() { return groups_; }
   ServingMetrics& metrics() { return metrics_; }
 
-  // What the template that answers are made by takes.
-  const ContentKinds& content_kinds() const { return content_kinds_; }
+  // Whether a template is the server's, or that of a group.
+  bool has_template(const std::string& chat_template) const {
+    return content_kinds_.contains(chat_template);
+  }
+
+  // What a template takes; "" is the model's own.
+  ContentKinds content_kinds(const std::string& chat_template) const;
 
   // The engine's tokenizer, or an error that says there is none.
   Result<const Tokenizer*> tokenizer() const;
@@ -66,8 +73,9 @@ class App {
   AsyncEngine& engine_;
   const ServerConfig config_;
   const size_t max_prompt_bytes_;
+  Groups groups_;
   ServingMetrics metrics_;
-  const ContentKinds content_kinds_;
+  std::map<std::string, ContentKinds> content_kinds_;  // by template
   std::atomic<bool> is_draining_ = false;
   std::atomic<bool> is_paused_ = false;
   mutable std::mutex mutex_;  // guards running_

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "octavo/request.h"
+#include "server/groups.h"
 
 namespace octavo::server {
 
@@ -47,6 +48,7 @@ struct ServerConfig {
   JsonObject default_chat_template_kwargs;
   // Of generation_config.json and --override-generation-config: what a request does not set.
   JsonObject default_sampling;
+  GroupsConfig groups;  // of --ab-config
 };
 
 }  // namespace octavo::server

@@ -3,22 +3,15 @@
 #include <array>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/format.h"
+#include "server/latency_bounds.h"
 
 namespace octavo::server {
 namespace {
 
-const std::vector<double> kFirstTokenBounds{.001, .005, .01, .02, .04, .06, .08, .1,
-                                            .25,  .5,   .75, 1,   2.5, 5,   7.5, 10,
-                                            20,   40,   80,  160, 640, 2560};
-const std::vector<double> kTokenBounds{.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
-                                       .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
-const std::vector<double> kRequestBounds{.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
-                                         30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const std::vector<double> kAnswersBounds{1, 2, 5, 10, 20};
 const std::vector<double> kPreemptionBounds{1, 2, 3, 4, 5, 10, 20};
-
-constexpr const char* kFinishedReasons[] = {"stop", "length", "abort", "error"};
 
 void write_value(std::string& out, std::string_view name, std::string_view type,
                  std::string_view help, std::string_view labels, double value) {
@@ -28,10 +21,12 @@ void write_value(std::string& out, std::string_view name, std::string_view type,
 
 }  // namespace
 
-ServingMetrics::ServingMetrics(std::string model_name, int64_t max_model_len, bool show_hidden)
+ServingMetrics::ServingMetrics(const std::string& model_name, int64_t max_model_len,
+                               bool show_hidden, const Groups& groups)
     : labels_(metric_labels(std::array<std::pair<std::string_view, std::string_view>, 2>{
           {{"engine", "0"}, {"model_name", model_name}}})),
       show_hidden_(show_hidden),
+      groups_(groups),
       prompt_tokens_(one_two_five_bounds(static_cast<double>(max_model_len))),
       generation_tokens_(prompt_tokens_),
       max_generation_tokens_(prompt_tokens_),
@@ -48,15 +43,24 @@ ServingMetrics::ServingMetrics(std::string model_name, int64_t max_model_len, bo
       prefill_(kRequestBounds),
       decode_(kRequestBounds) {
   for (const char* reason : kFinishedReasons) finished_[reason] = 0;
+  const double now = now_seconds();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    group_metrics_.emplace_back(groups.window_s(), now);
+    group_labels_.push_back(
+        metric_labels(std::array<std::pair<std::string_view, std::string_view>, 2>{
+            {{"group", groups.name(i)}, {"model_name", model_name}}}));
+  }
 }
 
-void ServingMetrics::observe_inter_token_latency(double seconds, int64_t times) {
+void ServingMetrics::observe_inter_token_latency(size_t group, double seconds, int64_t times) {
   const std::lock_guard lock(mutex_);
   itl_.observe(seconds, times);
+  group_metrics_.at(group).observe_inter_token_latency(now_seconds(), seconds, times);
 }
 
-void ServingMetrics::observe_finished(const FinishedRequest& request) {
+void ServingMetrics::observe_finished(size_t group, const FinishedRequest& request) {
   const std::lock_guard lock(mutex_);
+  group_metrics_.at(group).observe_finished(now_seconds(), request);
   const RequestMetrics& metrics = request.metrics;
   ++finished_[request.finished_reason];
   prompt_tokens_.observe(static_cast<double>(request.usage.prompt_tokens));
@@ -72,11 +76,8 @@ void ServingMetrics::observe_finished(const FinishedRequest& request) {
   inference_.observe(metrics.prefill_s + metrics.decode_s);
   prefill_.observe(metrics.prefill_s);
   decode_.observe(metrics.decode_s);
-  if (!request.has_first_token) return;
-  ttft_.observe(request.before_submit_s + metrics.queued_s + metrics.prefill_s);
-  if (request.max_num_generation_tokens > 1) {
-    tpot_.observe(metrics.decode_s / static_cast<double>(request.max_num_generation_tokens - 1));
-  }
+  if (const auto ttft_s = request.ttft_s()) ttft_.observe(*ttft_s);
+  if (const auto tpot_s = request.tpot_s()) tpot_.observe(*tpot_s);
 }
 
 void ServingMetrics::observe_http(const std::string& handler, const std::string& method,
@@ -205,12 +206,31 @@ void ServingMetrics::write_http(std::string& out) const {
   }
 }
 
+void ServingMetrics::write_groups(std::string& out) const {
+  if (!groups_.any()) return;
+  write_metric_head(out, "octavo:group_weight", "gauge", "The weight of a group.");
+  const std::vector<double> weights = groups_.weights();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    write_sample(out, "octavo:group_weight", group_labels_[i], weights[i]);
+  }
+  write_group_metrics(out, group_metrics_, group_labels_);
+}
+
+std::vector<GroupWindow> ServingMetrics::windows() const {
+  const std::lock_guard lock(mutex_);
+  const double now = now_seconds();
+  std::vector<GroupWindow> windows;
+  for (const GroupMetrics& metrics : group_metrics_) windows.push_back(metrics.window(now));
+  return windows;
+}
+
 std::string ServingMetrics::text(const EngineStats& stats, const EngineConfig& config) const {
   const std::lock_guard lock(mutex_);
   std::string out;
   write_gauges(out, stats, config);
   write_counters(out, stats);
   write_histograms(out);
+  write_groups(out);
   write_http(out);
   return out;
 }

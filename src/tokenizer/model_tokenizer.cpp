@@ -109,14 +109,19 @@ Result<std::string> ModelTokenizer::decode(std::span<const TokenId> ids, bool sh
 
 Result<std::shared_ptr<const ChatTemplate>> ModelTokenizer::given_template(
     const std::string& text) const {
+  // A server's own and those of its groups; requests may bring any number of others.
+  constexpr size_t kMaxTemplates = 64;
+  constexpr size_t kMaxKeptBytes = 128 << 10;  // those of models have up to 17 KiB
   const std::lock_guard lock(mutex_);
-  if (given_template_ == nullptr || given_text_ != text) {
-    auto parsed = ChatTemplate::parse(text);
-    if (!parsed.ok()) return invalid_argument(parsed.status().message());
-    given_template_ = std::make_shared<const ChatTemplate>(std::move(*parsed));
-    given_text_ = text;
-  }
-  return given_template_;
+  const auto known = given_templates_.find(text);
+  if (known != given_templates_.end()) return known->second;
+  auto parsed = ChatTemplate::parse(text);
+  if (!parsed.ok()) return invalid_argument(parsed.status().message());
+  auto made = std::make_shared<const ChatTemplate>(std::move(*parsed));
+  if (text.size() > kMaxKeptBytes) return made;
+  if (given_templates_.size() >= kMaxTemplates) given_templates_.clear();
+  given_templates_[text] = made;
+  return made;
 }
 
 Result<RenderedPrompt> ModelTokenizer::render(std::string_view messages_json,

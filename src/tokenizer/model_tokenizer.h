@@ -2,6 +2,7 @@
 // chat template.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,9 +50,8 @@ class ModelTokenizer final : public Tokenizer {
   SpecialTokens special_tokens_;
   std::unique_ptr<const TextModel> text_model_;
   Result<ChatTemplate> chat_template_;
-  mutable std::mutex mutex_;  // guards what follows: the last template that a caller gave
-  mutable std::string given_text_;
-  mutable std::shared_ptr<const ChatTemplate> given_template_;
+  mutable std::mutex mutex_;  // guards what follows: templates that callers gave, by their text
+  mutable std::map<std::string, std::shared_ptr<const ChatTemplate>> given_templates_;
 };
 
 }  // namespace octavo::tokenizer

@@ -310,6 +310,45 @@ class ChatPageTest(unittest.TestCase):
         })()""")
         self.assertEqual(self.browser.run("document.title"), "octavo")
 
+    def test_the_dashboard_draws(self):
+        browser = self.browser
+        for path in "dashboard", "dashboard/":
+            browser.call("Page.navigate", url=self.url + path)
+            self.assertTrue(browser.wait("document.querySelectorAll('#groups tr').length === 1"))
+            self.server.post("/v1/completions", {"prompt": "x", "max_tokens": 5,
+                                                 "ignore_eos": True})
+            tokens = "document.querySelector('figcaption span')?.textContent"
+            self.assertTrue(browser.wait(f"/^all requests [1-9.]/.test({tokens})"),
+                            browser.run(tokens))
+            self.assertTrue(browser.run("document.getElementById('problem').hidden"))
+            row = browser.run("document.querySelector('#groups tr').innerText").split("\t")
+            self.assertEqual(row[0], "all")
+            self.assertGreater(int(row[2]), 0)
+            self.assertIn("0 running, 0 waiting", browser.run(
+                "document.getElementById('load').textContent"))
+        browser.screenshot("dashboard")
+        self.assertEqual(browser.problems, [])
+
+    def test_the_dashboard_tells_groups_from_the_whole(self):
+        browser = self.browser
+        names = ["all", "__proto__", "constructor"]
+        groups = json.dumps({"groups": [{"name": name} for name in names]})
+        with Server("--ab-config", groups) as server:
+            browser.call("Page.navigate", url="http://%s:%d/dashboard" % server.address)
+            self.assertTrue(browser.wait("document.querySelectorAll('#groups tr').length === 3"))
+            for name in names:
+                server.request("POST", "/v1/completions", {
+                    "prompt": "x", "max_tokens": 5, "ignore_eos": True}, {"X-Octavo-Group": name})
+            labels = ("[...document.querySelectorAll('figure:first-child span')]"
+                      ".map((label) => label.textContent)")
+            self.assertTrue(browser.wait(f"{labels}.length === 4"), browser.run(labels))
+            shown = browser.run(f"{labels}.map((label) => label.replace(/ \\S+$/, ''))")
+            self.assertEqual(sorted(shown), sorted(["all requests", *names]))
+            self.assertTrue(browser.wait(f"{labels}.every((label) => / [1-9.]+$/.test(label) || "
+                                         f"/ 0\\.[0-9]*[1-9]/.test(label))"), browser.run(labels))
+            self.assertTrue(browser.run("document.getElementById('problem').hidden"))
+        self.assertEqual(browser.problems, [])
+
     def test_errors_are_shown(self):
         browser = self.browser
         browser.open(self.url)

@@ -130,6 +130,24 @@ class BenchTest(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             return run.stdout, json.load(file)
 
+    def test_groups_have_figures_of_their_own(self):
+        groups = json.dumps({"groups": [{"name": "a"}, {"name": "b", "weight": 2}]})
+        with Server("--ab-config", groups) as server:
+            text, result = self.bench(
+                server.address[1], "--num-prompts", "24", "--random-input-len", "8",
+                "--random-output-len", "3", "--max-concurrency", "8")
+        parts = result["groups"]
+        self.assertEqual(set(parts), {"a", "b"})
+        for key in "completed", "total_input_tokens", "total_output_tokens":
+            self.assertEqual(sum(part[key] for part in parts.values()), result[key], key)
+        for name, part in parts.items():
+            self.assertIn(f" Group {name} ", text)
+            self.assertGreater(part["mean_ttft_ms"], 0)
+            self.assertNotIn("ttfts", part)
+        self.assertNotIn("groups", self.bench(
+            self.server.address[1], "--num-prompts", "2", "--random-input-len", "8",
+            "--random-output-len", "3")[1])
+
     def test_figures_are_those_of_the_streams(self):
         with FakeServer(fail=[3], break_off=[5]) as fake:
             text, result = self.bench(

@@ -16,6 +16,7 @@ struct Reason {
 constexpr Reason kReasons[] = {
     {200, "OK"},
     {204, "No Content"},
+    {308, "Permanent Redirect"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {404, "Not Found"},

@@ -135,12 +135,13 @@ Result<std::string> read_context(Fields& fields, const ServerConfig& config) {
   return context.empty() ? std::string() : dump_json(context);
 }
 
-// The request's own template, where the server lets requests bring one.
-Result<std::string> read_chat_template(Fields& fields, const ServerConfig& config) {
+// The request's own template, where the server lets requests bring one; that of its group comes as
+// such too.
+Result<std::string> read_chat_template(Fields& fields, const App& app) {
   std::string own;
   fields.read("chat_template", own);
-  if (own.empty()) return config.chat_template;
-  if (config.trust_request_chat_template) return own;
+  if (own.empty()) return app.config().chat_template;
+  if (app.config().trust_request_chat_template || app.has_template(own)) return own;
   return invalid_argument(
       "chat_template is not taken from requests: the server runs without "
       "--trust-request-chat-template");
@@ -179,12 +180,8 @@ Status cut_after(RenderedPrompt& prompt, std::string_view content) {
 Result<Prompt> read_chat_prompt(App& app, Fields& fields) {
   const Tokenizer* tokenizer = OCTAVO_TRY(app.tokenizer());
   RenderOptions options;
-  options.chat_template = OCTAVO_TRY(read_chat_template(fields, app.config()));
-  const bool is_own = options.chat_template != app.config().chat_template;
-  const ContentKinds kinds = is_own
-                                 ? choose_content_kinds(tokenizer, options.chat_template,
-                                                        app.config().chat_template_content_format)
-                                 : app.content_kinds();
+  options.chat_template = OCTAVO_TRY(read_chat_template(fields, app));
+  const ContentKinds kinds = app.content_kinds(options.chat_template);
   const JsonArray messages = OCTAVO_TRY(read_messages(fields, kinds));
   options.tools_json = OCTAVO_TRY(read_tools(fields, app.config()));
   options.context_json = OCTAVO_TRY(read_context(fields, app.config()));

@@ -14,12 +14,43 @@
 namespace octavo::server {
 namespace {
 
+constexpr const char* kGroupHeader = "X-Octavo-Group";
+
+void add_group_header(HttpResponse& response, App& app, size_t group) {
+  if (app.groups().any()) response.headers.emplace_back(kGroupHeader, app.groups().name(group));
+}
+
+HttpResponse group_error(App& app, size_t group, const Status& status, const std::string& param) {
+  HttpResponse response = error_response(status, param);
+  add_group_header(response, app, group);
+  return response;
+}
+
+// The group that the client names, or the one of its user, session or request, in this order.
+Result<size_t> choose_group(App& app, const HttpRequest& request, const JsonObject& body) {
+  const Groups& groups = app.groups();
+  if (!groups.any()) return size_t{0};
+  const std::string* wanted = find_header(request.headers, kGroupHeader);
+  if (wanted != nullptr) return groups.find(*wanted);
+  const auto text_of = [&](const char* field) {
+    const Json* value = body.if_contains(field);
+    const bool is_text = value != nullptr && value->is_string();
+    return is_text ? std::string(to_view(value->get_string())) : std::string();
+  };
+  const std::string user = text_of("user");
+  if (!user.empty()) return groups.choose(user);
+  const std::string* session = find_header(request.headers, "X-Session-ID");
+  if (session != nullptr && !session->empty()) return groups.choose(*session);
+  return groups.choose(make_response_id("", request, text_of("request_id")));
+}
+
 // All members but those of start() belong to the exchange's tasks.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(App& app, std::shared_ptr<Exchange> exchange, GenerationJob job)
+  Generation(App& app, std::shared_ptr<Exchange> exchange, size_t group, GenerationJob job)
       : app_(app),
         exchange_(std::move(exchange)),
+        group_(group),
         job_(std::move(job)),
         submit_time_(now_seconds()),
         outputs_(job_.requests.size()),
@@ -48,6 +79,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   App& app_;
   std::shared_ptr<Exchange> exchange_;
+  const size_t group_;
   GenerationJob job_;
   const double submit_time_;
   std::vector<Params> params_;
@@ -106,6 +138,7 @@ void Generation::begin_stream() {
   head.headers.emplace_back("Cache-Control", "no-cache");
   head.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold events back
   if (app_.config().enable_request_id_headers) head.headers.emplace_back("X-Request-Id", job_.id);
+  add_group_header(head, app_, group_);
   exchange_->begin(std::move(head));
 }
 
@@ -144,7 +177,7 @@ void Generation::observe(size_t prompt_idx, const RequestOutput& output, double 
   }
   double& last = last_event_[prompt_idx];
   if (job_.stream && new_tokens > 0) {
-    if (last > 0) app_.metrics().observe_inter_token_latency(time - last);
+    if (last > 0) app_.metrics().observe_inter_token_latency(group_, time - last);
     last = time;
   }
   if (!output.finished) return;
@@ -162,7 +195,7 @@ void Generation::observe(size_t prompt_idx, const RequestOutput& output, double 
       job_.stream ? (output.usage.completion_tokens + params.n - 1) / params.n : new_tokens;
   if (!job_.stream && new_tokens > 1) {
     app_.metrics().observe_inter_token_latency(
-        output.metrics.decode_s / static_cast<double>(new_tokens - 1), new_tokens - 1);
+        group_, output.metrics.decode_s / static_cast<double>(new_tokens - 1), new_tokens - 1);
   }
   finished.finished_reason = "error";
   if (output.status.code() == StatusCode::kCancelled) {
@@ -170,7 +203,7 @@ void Generation::observe(size_t prompt_idx, const RequestOutput& output, double 
   } else if (output.status.ok() && !output.outputs.empty() && output.outputs.back().finish_reason) {
     finished.finished_reason = finish_reason_name(*output.outputs.back().finish_reason);
   }
-  app_.metrics().observe_finished(finished);
+  app_.metrics().observe_finished(group_, finished);
 }
 
 void Generation::finish(std::string last_text) {
@@ -185,6 +218,7 @@ void Generation::finish(std::string last_text) {
   if (app_.config().enable_request_id_headers) {
     response.headers.emplace_back("X-Request-Id", job_.id);
   }
+  add_group_header(response, app_, group_);
   response.body = job_.format->whole(outputs_);
   exchange_->send(std::move(response));
 }
@@ -194,7 +228,7 @@ void Generation::fail(const Status& status, const std::string& param) {
   ended_ = true;
   cancel();
   app_.remove_running(ids_);
-  if (!begun_) return exchange_->send(error_response(status, param));
+  if (!begun_) return exchange_->send(group_error(app_, group_, status, param));
   std::string text;
   job_.format->append_error(text, status);
   exchange_->end(std::move(text));
@@ -208,20 +242,24 @@ void Generation::cancel() {
 
 void answer_generation(App& app, const std::shared_ptr<Exchange>& exchange, MakeJob make_job) {
   const double arrival = now_seconds();
-  const auto body = parse_body(exchange->request().body);
+  auto body = parse_body(exchange->request().body);
   if (!body.ok()) return exchange->send(error_response(body.status()));
+  const auto group = choose_group(app, exchange->request(), *body);
+  if (!group.ok()) return exchange->send(error_response(group.status()));
+  app.groups().add_defaults(*body, *group);
   auto job = make_job(app, exchange->request(), *body);
   if (!job.ok()) {
-    return exchange->send(error_response(job.status(), param_of(job.status(), *body)));
+    const std::string param = param_of(job.status(), *body);
+    return exchange->send(group_error(app, *group, job.status(), param));
   }
   job->arrival = arrival;
   if (app.is_draining()) {
-    return exchange->send(error_response(unavailable("the server is shutting down")));
+    return exchange->send(group_error(app, *group, unavailable("the server is shutting down"), ""));
   }
   if (app.config().enable_log_requests) {
     log_info("Received request {}: {} prompts", job->id, job->requests.size());
   }
-  std::make_shared<Generation>(app, exchange, std::move(*job))->start(*body);
+  std::make_shared<Generation>(app, exchange, *group, std::move(*job))->start(*body);
 }
 
 Status check_num_answers(App& app, int32_t n) {

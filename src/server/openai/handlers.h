@@ -15,6 +15,7 @@ void handle_completions(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_detokenize(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_embeddings(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_generate(App& app, const std::shared_ptr<Exchange>& exchange);
+void handle_groups(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_health(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_invocations(App& app, const std::shared_ptr<Exchange>& exchange);
 void handle_is_paused(App& app, const std::shared_ptr<Exchange>& exchange);

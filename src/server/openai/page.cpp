@@ -1,4 +1,4 @@
-// GET / and what it loads: the chat page.
+// GET / and /dashboard and what they load.
 #include "base/format.h"
 #include "server/app.h"
 #include "server/openai/error.h"
@@ -18,8 +18,15 @@ const char* content_type(std::string_view name) {
 
 void handle_page(App&, const std::shared_ptr<Exchange>& exchange) {
   const std::string_view path = exchange->request().path;
+  if (path.ends_with("/dashboard/")) {  // from there its files would be looked for in vain
+    HttpResponse response;
+    response.status = 308;
+    response.headers = {{"Location", "../dashboard"}};
+    return exchange->send(std::move(response));
+  }
   std::string_view name = path.substr(path.rfind('/') + 1);
   if (name.empty()) name = "index.html";
+  if (name == "dashboard") name = "dashboard.html";
   for (const StaticFile& file : static_files()) {
     if (file.name != name) continue;
     HttpResponse response;

@@ -94,7 +94,7 @@ TEST(ModelDrafter, CatchesUpInOnePassAndDraftsGreedily) {
 }
 
 TEST(ModelDrafter, AnUnchangedSequenceGetsTheSameDrafts) {
-  World world;
+  DraftingWorld world;
   for (const std::vector<TokenId>& tokens :
        {std::vector<TokenId>{1, 2, 3, 4, 5}, std::vector<TokenId>{1, 2, 3, 4, 5, 6, 7, 8}}) {
     Sequence target = sequence_of(tokens);
@@ -187,7 +187,7 @@ TEST(ModelDrafter, WhatThisModelDoesNotKnowIsNotDraftedFor) {
 // As of one that has become too long, or has a token that this model does not know.
 TEST(ModelDrafter, WhoGetsNoDraftsAnyMoreGivesItsBlocksToOthers) {
   for (const bool too_long : {true, false}) {
-    World world(25);  // as many as 100 tokens need
+    DraftingWorld world(25);  // as many as 100 tokens need
     Sequence first = sequence_of(std::vector<TokenId>(99, 1));
     for (int i = 1; i <= 7; ++i) EXPECT_EQ(world.draft(first, 1).empty(), i < 7);
     Sequence second = sequence_of({1, 2, 3, 4, 5, 6, 7, 8, 9});
@@ -202,7 +202,7 @@ TEST(ModelDrafter, WhoGetsNoDraftsAnyMoreGivesItsBlocksToOthers) {
 }
 
 TEST(ModelDrafter, AfterAResetNothingIsFoundAgain) {
-  World world;
+  DraftingWorld world;
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   Sequence first = sequence_of(tokens);
   world.draft(first, 1);

@@ -161,7 +161,7 @@ TEST(Speculator, ADrafterThatFailsEndsSpeculationAndNothingElse) {
 }
 
 TEST(Speculator, TheDraftersPrefixCacheIsResetWithTheModels) {
-  World world(2);
+  SpeculatingWorld world(2);
   world.add(1, 10);
   world.core->step();
   EXPECT_FALSE(world.core->reset_prefix_cache());
