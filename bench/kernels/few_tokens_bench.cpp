@@ -117,6 +117,7 @@ void bench(Matmul& matmul, const Projection& p, const Weights& weights, int64_t 
         make_weight(first.data + weights.bytes() / 2, weights, rows, p.in_features, scales.data());
     few.w[0] = &first;
     few.w[1] = p.gated ? &second : nullptr;
+    if (multiplies_by_wgmma(few)) return multiply_few_tokens(few, stream);
     multiply_few_tokens_streamed(few, stream);
   };
   MatmulArgs args;

@@ -69,6 +69,18 @@ Status read_model_config(const std::string& model_path, server::ServerConfig& ou
   return read_matryoshka(OCTAVO_TRY(parse_json(*text, path)), path, out);
 }
 
+// Of a method that takes a model; of what else is asked for, nothing is downloaded in vain.
+Status resolve_draft_model(SpeculativeConfig& config) {
+  const bool takes_model = config.method.empty() || config.method == "draft_model";
+  if (!takes_model || config.model.empty()) return {};
+  Result<std::string> path = resolve_model(config.model);
+  if (!path.ok()) {
+    return {path.status().code(), "--speculative-config: model: " + path.status().message()};
+  }
+  config.model = std::move(*path);
+  return {};
+}
+
 Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
   server::ServerConfig& config = options.server;
   config.version = OCTAVO_VERSION;
@@ -88,9 +100,8 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& path) {
     config.root_path.insert(config.root_path.begin(), '/');
   }
   while (config.root_path.ends_with('/')) config.root_path.pop_back();
-  if (auto& speculative = options.engine.speculative_config;
-      speculative && !speculative->model.empty()) {
-    speculative->model = OCTAVO_TRY(resolve_model(speculative->model));
+  if (auto& speculative = options.engine.speculative_config) {
+    OCTAVO_TRY(resolve_draft_model(*speculative));
   }
   // A step holds at least one token of each sequence; who raises only one of the two means both.
   int64_t& batched_tokens = options.engine.max_num_batched_tokens;

@@ -236,16 +236,17 @@ Status store_speculative_config(Options& options, const std::string& value) {
     const auto is_key = [&](const auto& field) { return field.first == key; };
     const auto* const text = std::find_if(std::begin(texts), std::end(texts), is_key);
     const auto* const number = std::find_if(std::begin(numbers), std::end(numbers), is_key);
-    if (entry.value().is_null()) continue;
-    if (text != std::end(texts)) {
-      *text->second = OCTAVO_TRY(json_string(object, key, "the value"));
-    } else if (number != std::end(numbers)) {
-      *number->second = OCTAVO_TRY(json_int(object, key, "the value"));
-    } else {
+    if (text == std::end(texts) && number == std::end(numbers)) {
       return unsupported(
           format("'{}' is not known: use method, model, num_speculative_tokens, prompt_lookup_max "
                  "or prompt_lookup_min",
                  key));
+    }
+    if (entry.value().is_null()) continue;
+    if (text != std::end(texts)) {
+      *text->second = OCTAVO_TRY(json_string(object, key, "the value"));
+    } else {
+      *number->second = OCTAVO_TRY(json_int(object, key, "the value"));
     }
   }
   stored = std::move(config);

@@ -14,11 +14,12 @@ class DraftLength {
   // then one all the same, to see whether that has changed.
   int64_t next(double threshold, int64_t most) {
     if (threshold >= 1) return 0;
-    if (rate_ >= threshold) {
+    probing_ = rate_ < threshold;
+    if (!probing_) {
       const double length = std::log(threshold) / std::log(rate_);  // infinite for 0
       return static_cast<int64_t>(std::min(static_cast<double>(most), length));
     }
-    if (++num_waited_ < patience_) return 0;
+    if (num_waited_++ < patience_) return 0;
     return std::min<int64_t>(most, 1);
   }
 
@@ -26,7 +27,11 @@ class DraftLength {
     for (int64_t i = 0; i < num_accepted; ++i) rate_ += (kMostRate - rate_) * kWeight;
     if (num_accepted < num_drafted) rate_ -= rate_ * kWeight;
     num_waited_ = 0;
-    patience_ = num_accepted > 0 ? kLeastPatience : std::min(2 * patience_, kMostPatience);
+    if (num_accepted > 0) {
+      patience_ = kLeastPatience;
+    } else if (probing_) {
+      patience_ = std::min(2 * patience_, kMostPatience);
+    }
   }
 
  private:
@@ -39,6 +44,7 @@ class DraftLength {
   static constexpr int64_t kMostPatience = 64;
 
   double rate_ = kFirstRate;
+  bool probing_ = false;    // the last guess was to see whether guesses pay again
   int64_t num_waited_ = 0;  // steps without a guess
   int64_t patience_ = kLeastPatience;
 };

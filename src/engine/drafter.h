@@ -26,6 +26,9 @@ class Drafter {
   // The sequence has ended. It may never have been seen.
   virtual void forget(const Sequence& sequence) = 0;
 
+  // What was computed for sequences that ended is not to be used again.
+  virtual void reset_prefix_cache() {}
+
   // What a draft costs, as a share of a step of one token.
   virtual double relative_cost() const { return 0; }
 };

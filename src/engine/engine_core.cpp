@@ -278,6 +278,7 @@ void EngineCore::take_rows(const ScheduledSlice& slice, const StepOutput& output
   const int64_t end = begin + slice.num_logit_rows;
   const bool draws = completion.num_pending_tokens() == 0;
   const int64_t draw_begin = draws ? end - slice.num_draft_tokens - 1 : end;
+  OCTAVO_CHECK(slice.num_draft_tokens == 0 || draw_begin == begin);
   for (int64_t row = begin; row < draw_begin; ++row) {
     const std::span<const float> logits(output.logits.row<float>(row),
                                         static_cast<size_t>(output.logits.cols));
@@ -379,6 +380,12 @@ void EngineCore::emit(ActiveRequest& request, bool last, Status status) {
   } catch (const std::exception& error) {
     log_warning("the sink of request {} threw: {}", request.id, error.what());
   }
+}
+
+bool EngineCore::reset_prefix_cache() {
+  if (!blocks_.reset_prefix_cache()) return false;
+  if (speculator_ != nullptr) speculator_->reset_prefix_cache();
+  return true;
 }
 
 // --- for others to look at ----------------------------------------------------------------------

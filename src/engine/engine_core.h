@@ -68,7 +68,7 @@ class EngineCore {
   bool has_requests() const { return !requests_.empty(); }
   std::optional<double> next_deadline() const;
   EngineStats stats() const;
-  bool reset_prefix_cache() { return blocks_.reset_prefix_cache(); }
+  bool reset_prefix_cache();
   Result<std::vector<PageTableRow>> page_table(RequestId id, int32_t index) const;
 
   // The books of the KV cache agree with the sequences; nothing is held for nobody.

@@ -21,7 +21,13 @@ void ModelDrafter::forget(const Sequence& sequence) {
   followers_.erase(found);
 }
 
-// A new one begins with what the prefix cache has of it.
+// Sequences that wait may still have blocks here: they are computed again.
+void ModelDrafter::reset_prefix_cache() {
+  for (const auto& entry : followers_) give_back(*entry.second);
+  const bool unused = blocks_.reset_prefix_cache();
+  OCTAVO_CHECK(unused);
+}
+
 ModelDrafter::Follower& ModelDrafter::follow(const Sequence& target) {
   std::unique_ptr<Follower>& follower = followers_[&target];
   if (follower == nullptr) {
@@ -31,17 +37,11 @@ ModelDrafter::Follower& ModelDrafter::follow(const Sequence& target) {
     choose_rope(*follower, config_.rope);
   }
   catch_up(*follower, target);
-  if (follower->block_table.blocks.empty()) {
-    const auto limit = static_cast<size_t>(follower->num_tokens() - 1);
-    const PrefixMatch match =
-        blocks_.match(std::span(follower->token_ids).first(limit), follower->cache_extras);
-    blocks_.acquire(follower->block_table, match);
-    follower->num_computed_tokens = blocks_.num_tokens_of(match);
-  }
   return *follower;
 }
 
-// What both have stays computed, however much of it was a draft.
+// What both have stays computed, however much of it was a draft, but for the last token: of that,
+// logits are wanted.
 void ModelDrafter::catch_up(Follower& follower, const Sequence& target) const {
   std::vector<TokenId>& own = follower.token_ids;
   int64_t common = follower.num_verified;
@@ -50,12 +50,23 @@ void ModelDrafter::catch_up(Follower& follower, const Sequence& target) const {
     ++common;
   }
   own.resize(static_cast<size_t>(common));
-  follower.num_computed_tokens = std::min(follower.num_computed_tokens, common);
+  follower.num_computed_tokens =
+      std::min({follower.num_computed_tokens, common, target.num_tokens() - 1});
   for (int64_t i = common; i < target.num_tokens(); ++i) {
     own.push_back(target.token_ids[i]);
     if (own.back() >= config_.vocab_size) follower.foreign = true;
   }
   follower.num_verified = target.num_tokens();
+}
+
+// Who has no blocks begins with what the prefix cache has of it.
+void ModelDrafter::find_prefix(Follower& follower) {
+  if (!follower.block_table.blocks.empty()) return;
+  const auto limit = static_cast<size_t>(follower.num_tokens() - 1);
+  const PrefixMatch match =
+      blocks_.match(std::span(follower.token_ids).first(limit), follower.cache_extras);
+  blocks_.acquire(follower.block_table, match);
+  follower.num_computed_tokens = blocks_.num_tokens_of(match);
 }
 
 bool ModelDrafter::find_room(Follower& follower) {
@@ -68,14 +79,18 @@ bool ModelDrafter::find_room(Follower& follower) {
   return fits;
 }
 
+void ModelDrafter::give_back(Follower& follower) {
+  blocks_.shrink(follower.block_table, 0);
+  follower.num_computed_tokens = 0;
+}
+
 // Of sequences that wait, or do not want drafts: they are computed again when they do.
 void ModelDrafter::drop_idle(std::span<const DraftRequest> requests) {
   for (const auto& entry : followers_) {
     const Sequence* const target = entry.first;
     const auto is_wanted = [target](const DraftRequest& one) { return one.sequence == target; };
     if (std::any_of(requests.begin(), requests.end(), is_wanted)) continue;
-    blocks_.shrink(entry.second->block_table, 0);
-    entry.second->num_computed_tokens = 0;
+    give_back(*entry.second);
   }
 }
 
@@ -87,7 +102,11 @@ Status ModelDrafter::propose(std::span<const DraftRequest> requests) {
     Follower& follower = follow(*request.sequence);
     const int64_t room = config_.max_model_len - follower.num_tokens();
     const int64_t count = std::min(request.num_tokens, room);
-    if (count <= 0 || follower.foreign) continue;
+    if (count <= 0 || follower.foreign) {  // and never again
+      give_back(follower);
+      continue;
+    }
+    find_prefix(follower);
     drafting.push_back({&follower, request.sequence, count});
   }
   bool idle_dropped = false;
@@ -158,9 +177,10 @@ Status ModelDrafter::take_tokens(const Plan& plan, const StepOutput& output,
   return {};
 }
 
-// Others may find what was computed of tokens that both have; drafts are nobody's business.
+// Others may find what was computed of tokens that both have; drafts are nobody's business. The
+// last token may have to be computed again, in a block of its own.
 void ModelDrafter::settle(Follower& follower) {
-  const int64_t num_sure = std::min(follower.num_computed_tokens, follower.num_verified);
+  const int64_t num_sure = std::min(follower.num_computed_tokens, follower.num_verified - 1);
   blocks_.index_computed(follower.block_table, follower.token_ids, num_sure, follower.cache_extras);
   blocks_.release_unseen(follower.block_table, num_sure);
 }

@@ -35,6 +35,7 @@ class ModelDrafter final : public Drafter {
 
   Status propose(std::span<const DraftRequest> requests) override;
   void forget(const Sequence& sequence) override;
+  void reset_prefix_cache() override;
   double relative_cost() const override { return config_.relative_cost; }
 
   // The books of the KV cache agree with the sequences.
@@ -54,7 +55,9 @@ class ModelDrafter final : public Drafter {
 
   Follower& follow(const Sequence& target);
   void catch_up(Follower& follower, const Sequence& target) const;
+  void find_prefix(Follower& follower);
   bool find_room(Follower& follower);
+  void give_back(Follower& follower);
   void drop_idle(std::span<const DraftRequest> requests);
   Status compute(std::span<Drafting* const> drafting);
   Status take_tokens(const Plan& plan, const StepOutput& output,

@@ -139,6 +139,7 @@ Plan Scheduler::schedule() {
   // Where blocks were so short that someone had to go, nobody may come.
   if (schedule_running(plan, budget)) admit_waiting(plan, budget);
   top_up(plan, budget);
+  add_drafts(plan, budget);
   // Kernels for few query rows compute the sequences that stand first. A prompt of many chunks is
   // older than those that decode beside it.
   const auto length_class = [](const ScheduledSlice& slice) {
@@ -184,32 +185,8 @@ int64_t Scheduler::chunk_of(const Sequence& sequence, const Budget& budget) cons
   return std::max<int64_t>(0, std::min(chunk, rows_end - sequence.num_computed_tokens));
 }
 
-// How many drafts a sequence that decodes may have, with blocks for them: of what no other that
-// decodes needs, and no further than its last token, which nothing comes after.
-int64_t Scheduler::num_drafts_of(Sequence& sequence, const Budget& budget) {
-  const int64_t num_tokens = sequence.num_tokens();
-  const int64_t most =
-      std::min({static_cast<int64_t>(sequence.draft_token_ids.size()),
-                sequence.max_num_tokens - num_tokens - 1, budget.tokens - budget.decode_tokens,
-                budget.logit_rows - budget.decode_tokens});
-  if (most <= 0) return 0;
-  const int64_t block_size = blocks_.block_size();
-  const int64_t spare = blocks_.num_available_blocks() - num_running() * blocks_.num_groups();
-  const int64_t last_page_end = (num_tokens + block_size - 1) / block_size * block_size;
-  const int64_t end =
-      last_page_end + std::max<int64_t>(0, spare) / blocks_.num_groups() * block_size;
-  const int64_t num_drafts = std::min(most, end - num_tokens);
-  std::vector<BlockCopy> copies;
-  const bool fits = blocks_.grow(sequence.block_table, sequence.num_computed_tokens,
-                                 {num_tokens + num_drafts, num_tokens + num_drafts}, copies);
-  OCTAVO_CHECK(fits && copies.empty());
-  return num_drafts;
-}
-
-void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens,
-                             int64_t num_drafts) {
-  ScheduledSlice slice = slice_of(sequence, num_tokens + num_drafts);
-  slice.num_draft_tokens = num_drafts;
+void Scheduler::append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens) {
+  const ScheduledSlice slice = slice_of(sequence, num_tokens);
   plan.slices.push_back(slice);
   plan.num_tokens += slice.num_tokens;
   plan.num_logit_rows += slice.num_logit_rows;
@@ -232,7 +209,7 @@ bool Scheduler::schedule_running(Plan& plan, Budget& budget) {
       all_stay = false;
     }
     if (sequence.state != SequenceState::kRunning) break;
-    append_slice(plan, budget, sequence, chunk, decode ? num_drafts_of(sequence, budget) : 0);
+    append_slice(plan, budget, sequence, chunk);
     if (decode) --budget.decode_tokens;
   }
   budget.decode_tokens = 0;
@@ -311,7 +288,7 @@ void Scheduler::top_up(Plan& plan, Budget& budget) const {
   for (ScheduledSlice& slice : plan.slices) {
     if (budget.tokens == 0) return;
     Sequence& sequence = *slice.sequence;
-    if (slice.num_known_tokens() == sequence.num_pending_tokens()) continue;
+    if (slice.num_tokens == sequence.num_pending_tokens()) continue;
     budget.tokens += slice.num_tokens;
     budget.logit_rows += slice.num_logit_rows;
     const ScheduledSlice more = slice_of(sequence, chunk_of(sequence, budget));
@@ -324,6 +301,45 @@ void Scheduler::top_up(Plan& plan, Budget& budget) const {
   }
 }
 
+// How many drafts a sequence that decodes may have, with blocks for them: of those that no running
+// one needs next and nobody waits for, and no further than its last token, which nothing comes
+// after.
+int64_t Scheduler::num_drafts_of(Sequence& sequence, const Budget& budget) {
+  const int64_t num_tokens = sequence.num_tokens();
+  const int64_t most =
+      std::min({static_cast<int64_t>(sequence.draft_token_ids.size()),
+                sequence.max_num_tokens - num_tokens - 1, budget.tokens, budget.logit_rows});
+  if (most <= 0) return 0;
+  const int64_t block_size = blocks_.block_size();
+  const int64_t last_page_end = (num_tokens + block_size - 1) / block_size * block_size;
+  const int64_t needed = num_running() * blocks_.num_groups();
+  const int64_t spare =
+      waiting_.empty() ? std::max<int64_t>(0, blocks_.num_available_blocks() - needed) : 0;
+  const int64_t end = last_page_end + spare / blocks_.num_groups() * block_size;
+  const int64_t num_drafts = std::min(most, end - num_tokens);
+  std::vector<BlockCopy> copies;
+  const bool fits = blocks_.grow(sequence.block_table, sequence.num_computed_tokens,
+                                 {num_tokens + num_drafts, num_tokens + num_drafts}, copies);
+  OCTAVO_CHECK(fits && copies.empty());
+  return num_drafts;
+}
+
+// What is left when all others have got theirs: a guess is worth less than a token that is known,
+// and less than a request that gets in.
+void Scheduler::add_drafts(Plan& plan, Budget& budget) {
+  for (ScheduledSlice& slice : plan.slices) {
+    if (!is_decode(*slice.sequence) || slice.num_logit_rows == 0) continue;
+    const int64_t num_drafts = num_drafts_of(*slice.sequence, budget);
+    slice.num_draft_tokens = num_drafts;
+    slice.num_tokens += num_drafts;
+    slice.num_logit_rows += num_drafts;
+    plan.num_tokens += num_drafts;
+    plan.num_logit_rows += num_drafts;
+    budget.tokens -= num_drafts;
+    budget.logit_rows -= num_drafts;
+  }
+}
+
 void Scheduler::complete(const Plan& plan) {
   for (const ScheduledSlice& slice : plan.slices) make_findable(*slice.sequence);
 }
@@ -332,6 +348,7 @@ void Scheduler::accept_drafts(Sequence& sequence, int64_t num_drafts) {
   sequence.num_computed_tokens += num_drafts;
   OCTAVO_CHECK(sequence.num_pending_tokens() >= 0);
   make_findable(sequence);
+  blocks_.shrink(sequence.block_table, sequence.num_tokens());  // those of wrong ones
 }
 
 void Scheduler::make_findable(Sequence& sequence) {

@@ -58,7 +58,7 @@ class Scheduler {
   void complete(const Plan& plan);
 
   // So many drafts of the last plan were right, and have become tokens of the sequence: they are
-  // computed already.
+  // computed already. What the others took is given back.
   void accept_drafts(Sequence& sequence, int64_t num_drafts);
 
   // `child`, new, goes on from where `parent` is, a running sequence that announced forks.
@@ -100,12 +100,12 @@ class Scheduler {
   Budget start_step() const;
   bool short_prompt_wants_in() const;
   int64_t chunk_of(const Sequence& sequence, const Budget& budget) const;
-  int64_t num_drafts_of(Sequence& sequence, const Budget& budget);
-  void append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens,
-                    int64_t num_drafts = 0);
+  void append_slice(Plan& plan, Budget& budget, Sequence& sequence, int64_t num_tokens);
   bool schedule_running(Plan& plan, Budget& budget);
   void admit_waiting(Plan& plan, Budget& budget);
   void top_up(Plan& plan, Budget& budget) const;
+  int64_t num_drafts_of(Sequence& sequence, const Budget& budget);
+  void add_drafts(Plan& plan, Budget& budget);
   bool grow(Sequence& sequence, std::vector<BlockCopy>& copies);
   bool should_admit(const Sequence& sequence, const PrefixMatch& match) const;
   void admit(Sequence& sequence, const PrefixMatch& match);

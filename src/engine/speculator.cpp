@@ -70,6 +70,10 @@ void Speculator::forget(const Sequence& sequence) {
   if (drafter_ != nullptr) drafter_->forget(sequence);
 }
 
+void Speculator::reset_prefix_cache() {
+  if (drafter_ != nullptr) drafter_->reset_prefix_cache();
+}
+
 void Speculator::add_to(EngineStats& stats) const {
   stats.spec_decode_num_drafts = num_drafts_;
   stats.spec_decode_num_draft_tokens = num_draft_tokens_;

@@ -32,6 +32,8 @@ class Speculator {
   // The sequence has ended.
   void forget(const Sequence& sequence);
 
+  void reset_prefix_cache();
+
   void add_to(EngineStats& stats) const;
 
  private:

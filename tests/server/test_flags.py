@@ -47,6 +47,7 @@ class FlagsTest(unittest.TestCase):
                 (["m", "--enable-lora"], "LoRA"),
                 (["m", "--speculative-config", '{"method": 1}'], "--speculative-config"),
                 (["m", "--speculative-config", '{"k": 1}'], "'k' is not known"),
+                (["m", "--speculative-config", '{"k": null}'], "'k' is not known"),
                 (["m", "--speculative-config.num_speculative_tokens", "x"],
                  "num_speculative_tokens"),
                 (["m", "--speculative-model", "x"], "use --speculative-config"),

@@ -76,9 +76,11 @@ class SpeculativeTest(unittest.TestCase):
         self.assertEqual(text, whole["text"])
 
     def test_bad_draft_models_are_named(self):
-        for config, part in [({"model": "/no/such.gguf"}, "/no/such.gguf"),
+        for config, part in [({"model": "/no/such.gguf"},
+                              "--speculative-config: model: .*/no/such.gguf"),
                              ({"method": "eagle"}, "'eagle'"),
-                             ({"method": "ngram", "model": "x.gguf"}, "x.gguf"),
+                             ({"method": "eagle", "model": "org/x"}, "'eagle'"),
+                             ({"method": "ngram", "model": "org/x"}, "takes no model"),
                              ({"method": "draft_model"}, "needs a model")]:
             config["num_speculative_tokens"] = 2
             with self.subTest(config=config):

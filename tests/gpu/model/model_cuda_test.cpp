@@ -68,7 +68,10 @@ class CudaModel : public ::testing::Test {
 constexpr double kBFloat16Model = 1.5e-2;
 constexpr double kFp8KvModel = 6e-2;
 // Of folders whose hidden states are small beside their roundings to bfloat16: measured, 2.7e-2.
+// One position of one of them is off by 10 to 17 %, with 4-bit and with bfloat16 weights alike:
+// parts of a prompt with it are off by up to 5.5e-2.
 constexpr double kBFloat16Folder = 4e-2;
+constexpr double kBFloat16FolderPart = 7e-2;
 
 TEST_F(CudaModel, LogitsAgreeWithRefWhateverKernelAttends) {
   for (const int64_t head_dim : {64, 128, 256}) {
@@ -122,6 +125,12 @@ TEST_F(CudaModel, Int4Folders) {
     EXPECT_LE(
         relative_rms(model->logits(ids, LogitsPositions::kAll).value().values, expected.values),
         kBFloat16Folder);
+    for (const int64_t begin : {40, 84, 99}) {  // 60, 16 and 1 tokens
+      const Logits actual = model->logits_from(ids, begin).value();
+      const auto part =
+          std::span(expected.values).subspan(static_cast<size_t>(begin * expected.vocab_size));
+      EXPECT_LE(relative_rms(actual.values, part), kBFloat16FolderPart) << begin;
+    }
     LoadOptions options;
     options.backend = "cuda";
     const auto needs = measure_memory(path_, options);

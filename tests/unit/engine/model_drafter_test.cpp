@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "unit/engine/fake_executor.h"
 
@@ -19,6 +21,7 @@ class CheckingExecutor : public FakeExecutor {
       for (const ScheduledSlice& slice : plan.slices) {
         const Sequence& sequence = *slice.sequence;
         num_tokens += slice.num_tokens;
+        EXPECT_GT(slice.num_tokens, 0);
         EXPECT_LE(slice.num_tokens, sequence.num_pending_tokens());
         EXPECT_GE(sequence.block_table.num_filled_pages * 4,
                   sequence.num_computed_tokens + slice.num_tokens);
@@ -90,6 +93,28 @@ TEST(ModelDrafter, CatchesUpInOnePassAndDraftsGreedily) {
   EXPECT_EQ(world.executor->steps, (std::vector<int64_t>{2, 1}));
 }
 
+TEST(ModelDrafter, AnUnchangedSequenceGetsTheSameDrafts) {
+  DraftingWorld world;
+  for (const std::vector<TokenId>& tokens :
+       {std::vector<TokenId>{1, 2, 3, 4, 5}, std::vector<TokenId>{1, 2, 3, 4, 5, 6, 7, 8}}) {
+    Sequence target = sequence_of(tokens);
+    const std::vector<TokenId> expected = world.continuation(target, 2);
+    EXPECT_EQ(world.draft(target, 2), expected);
+    EXPECT_EQ(world.draft(target, 2), expected);
+    // Nor does it keep another one from its drafts.
+    target.draft_token_ids.clear();
+    Sequence other = sequence_of({11, 12});
+    const std::vector<DraftRequest> requests = {{&target, 2}, {&other, 2}};
+    ASSERT_TRUE(world.drafter->propose(requests).ok());
+    EXPECT_EQ(target.draft_token_ids, expected);
+    EXPECT_EQ(other.draft_token_ids, world.continuation(sequence_of({11, 12}), 2));
+    EXPECT_TRUE(world.drafter->check_integrity());
+    EXPECT_EQ(std::count(world.executor->steps.begin(), world.executor->steps.end(), 0), 0);
+    world.drafter->forget(target);
+    world.drafter->forget(other);
+  }
+}
+
 TEST(ModelDrafter, WrongDraftsLeaveNoTrace) {
   Rng rng(3);
   DraftingWorld world;
@@ -157,6 +182,37 @@ TEST(ModelDrafter, WhatThisModelDoesNotKnowIsNotDraftedFor) {
   EXPECT_TRUE(world.executor->steps.empty());
   Sequence full = sequence_of(std::vector<TokenId>(100, 1));
   EXPECT_TRUE(world.draft(full, 2).empty());
+}
+
+// As of one that has become too long, or has a token that this model does not know.
+TEST(ModelDrafter, WhoGetsNoDraftsAnyMoreGivesItsBlocksToOthers) {
+  for (const bool too_long : {true, false}) {
+    DraftingWorld world(25);  // as many as 100 tokens need
+    Sequence first = sequence_of(std::vector<TokenId>(99, 1));
+    for (int i = 1; i <= 7; ++i) EXPECT_EQ(world.draft(first, 1).empty(), i < 7);
+    Sequence second = sequence_of({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    first.token_ids.push_back(too_long ? 1 : kVocabSize);
+    first.draft_token_ids.clear();
+    const std::vector<DraftRequest> requests = {{&first, 1}, {&second, 2}};
+    ASSERT_TRUE(world.drafter->propose(requests).ok());
+    EXPECT_TRUE(first.draft_token_ids.empty());
+    EXPECT_EQ(second.draft_token_ids, world.continuation(sequence_of(second.token_ids), 2));
+    EXPECT_TRUE(world.drafter->check_integrity());
+  }
+}
+
+TEST(ModelDrafter, AfterAResetNothingIsFoundAgain) {
+  DraftingWorld world;
+  const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Sequence first = sequence_of(tokens);
+  world.draft(first, 1);
+  world.drafter->reset_prefix_cache();
+  EXPECT_TRUE(world.drafter->check_integrity());
+  world.executor->steps.clear();
+  Sequence second = sequence_of(tokens);
+  EXPECT_EQ(world.draft(second, 1), world.continuation(second, 1));
+  EXPECT_EQ(world.executor->steps, (std::vector<int64_t>{9}));
+  EXPECT_EQ(world.draft(first, 1), world.continuation(first, 1));
 }
 
 TEST(ModelDrafter, AFailureIsHandedOn) {

@@ -29,10 +29,12 @@ class KnowingDrafter : public Drafter {
     return {};
   }
   void forget(const Sequence&) override {}
+  void reset_prefix_cache() override { ++num_resets; }
 
   bool right = true;
   bool fails = false;
   int64_t num_wanted = 0;
+  int num_resets = 0;
 
  private:
   const FakeExecutor& executor_;
@@ -156,6 +158,17 @@ TEST(Speculator, ADrafterThatFailsEndsSpeculationAndNothingElse) {
   EXPECT_EQ(world.num_tokens, 20);
   EXPECT_EQ(stats.num_finished, 1);
   EXPECT_EQ(stats.spec_decode_num_drafts, 3);
+}
+
+TEST(Speculator, TheDraftersPrefixCacheIsResetWithTheModels) {
+  SpeculatingWorld world(2);
+  world.add(1, 10);
+  world.core->step();
+  EXPECT_FALSE(world.core->reset_prefix_cache());
+  EXPECT_EQ(world.drafter->num_resets, 0);
+  world.run();
+  EXPECT_TRUE(world.core->reset_prefix_cache());
+  EXPECT_EQ(world.drafter->num_resets, 1);
 }
 
 TEST(SpeculativeConfig, ChoicesAreMadeAsInVllm) {
