@@ -5,7 +5,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(objects)
-foreach(folder base tensor formats tokenizer ops quant backends model engine)
+foreach(folder base tensor formats tokenizer grammar ops quant backends model engine)
   list(APPEND objects $<TARGET_OBJECTS:octavo_${folder}>)
 endforeach()
 if(OCTAVO_CUDA)
