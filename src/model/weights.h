@@ -88,6 +88,7 @@ class WeightLoader final : private quant::TensorSource {
   // For schemes, by the file's own names.
   const formats::TensorInfo* find(std::string_view name) const override;
   Result<Tensor> take(std::string_view name, const Shape& shape) override;
+  ThreadPool* pool() const override { return packing_.pool; }
   bool measures() const override { return mode_ == LoadMode::kMeasure; }
 
   std::string file_name(std::string_view hf_name) const;

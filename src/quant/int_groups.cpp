@@ -57,35 +57,56 @@ class Packer {
       : matrix_(matrix), group_size_(group_size), order_(std::move(order)) {}
 
   // Down the rows within a block of columns: that is how transposed codes lie in memory.
-  void pack_blocks(std::byte* dst, DType type) const {
-    const int64_t row_bytes = dtype_bytes(type, matrix_.cols);
-    for (int64_t begin = 0; begin < matrix_.cols; begin += kBlock) {
-      const int64_t offset = dtype_bytes(type, begin);
-      for (int64_t row = 0; row < matrix_.rows; ++row) {
-        const int64_t at = begin / group_size_ * matrix_.rows + row;
-        int16_t values[kBlock];
-        for (int64_t j = 0; j < kBlock; ++j) {
-          values[j] = static_cast<int16_t>(code(row, begin + j) - matrix_.zeros[at]);
-        }
-        write_block(dst + row * row_bytes + offset, type, float_to_fp16(matrix_.scales[at]),
-                    values);
-      }
-    }
+  void pack_blocks(std::byte* dst, DType type, ThreadPool* pool) const {
+    in_parts(pool, matrix_.cols / kBlock, [&](int64_t first, int64_t end) {
+      for (int64_t block = first; block < end; ++block) pack_column(block, dst, type);
+    });
   }
 
-  void pack_floats(std::byte* dst) const {
-    for (int64_t row = 0; row < matrix_.rows; ++row) {
-      for (int64_t col = 0; col < matrix_.cols; ++col) {
-        const int64_t at = col / group_size_ * matrix_.rows + row;
-        const float value =
-            static_cast<float>(code(row, col) - matrix_.zeros[at]) * matrix_.scales[at];
-        std::memcpy(dst, &value, sizeof(value));
-        dst += sizeof(value);
+  void pack_floats(std::byte* dst, ThreadPool* pool) const {
+    in_parts(pool, matrix_.rows, [&](int64_t first, int64_t end) {
+      for (int64_t row = first; row < end; ++row) {
+        pack_float_row(row, dst + row * matrix_.cols * static_cast<int64_t>(sizeof(float)));
       }
-    }
+    });
   }
 
  private:
+  template <typename Part>
+  static void in_parts(ThreadPool* pool, int64_t count, const Part& part) {
+    auto run = [&](int64_t first, int64_t end, int) { part(first, end); };
+    if (pool != nullptr) {
+      pool->parallel_for(count, 1, run);
+    } else {
+      run(0, count, 0);
+    }
+  }
+
+  // A block of every row.
+  void pack_column(int64_t block, std::byte* dst, DType type) const {
+    const int64_t row_bytes = dtype_bytes(type, matrix_.cols);
+    const int64_t begin = block * kBlock;
+    const int64_t offset = dtype_bytes(type, begin);
+    for (int64_t row = 0; row < matrix_.rows; ++row) {
+      const int64_t at = begin / group_size_ * matrix_.rows + row;
+      int16_t values[kBlock];
+      for (int64_t j = 0; j < kBlock; ++j) {
+        values[j] = static_cast<int16_t>(code(row, begin + j) - matrix_.zeros[at]);
+      }
+      write_block(dst + row * row_bytes + offset, type, float_to_fp16(matrix_.scales[at]), values);
+    }
+  }
+
+  void pack_float_row(int64_t row, std::byte* dst) const {
+    for (int64_t col = 0; col < matrix_.cols; ++col) {
+      const int64_t at = col / group_size_ * matrix_.rows + row;
+      const float value =
+          static_cast<float>(code(row, col) - matrix_.zeros[at]) * matrix_.scales[at];
+      std::memcpy(dst, &value, sizeof(value));
+      dst += sizeof(value);
+    }
+  }
+
   int code(int64_t row, int64_t col) const {
     const int64_t source = order_.empty() ? col : order_[col];
     return matrix_.transposed ? matrix_.codes.at(source, row) : matrix_.codes.at(row, source);
@@ -193,9 +214,9 @@ Result<QuantizedMatrix> pack_int_matrix(const TensorSource& source, const IntMat
       std::make_shared<std::vector<std::byte>>(matrix.rows * dtype_bytes(type, matrix.cols));
   const Packer packer(matrix, group_size, result.input_order);
   if (type == DType::kF32) {
-    packer.pack_floats(bytes->data());
+    packer.pack_floats(bytes->data(), source.pool());
   } else {
-    packer.pack_blocks(bytes->data(), type);
+    packer.pack_blocks(bytes->data(), type, source.pool());
   }
   result.tensor.data = bytes->data();
   result.tensor.owner = std::move(bytes);

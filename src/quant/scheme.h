@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/thread_pool.h"
 #include "formats/checkpoint.h"
 #include "ops/weight.h"
 
@@ -30,6 +31,8 @@ class TensorSource {
   virtual Result<Tensor> take(std::string_view name, const Shape& shape) = 0;
   // Sizes alone are wanted: no scheme reads the data of a tensor, or writes that of a result.
   virtual bool measures() const = 0;
+  // Threads that may bring a tensor into another form; nullptr: the caller alone.
+  virtual ThreadPool* pool() const { return nullptr; }
 };
 
 struct QuantizedMatrix {
