@@ -220,6 +220,10 @@ TEST(Compile, BoundsHostileGrammars) {
   for (int i = 0; i < 20000; ++i) many += "\nr" + std::to_string(i) + " ::= \"abcdefghijkl\"{5}";
   EXPECT_FALSE(GrammarWalk::status_of(GrammarWalk::gbnf(many)).ok());
   EXPECT_FALSE(GrammarWalk::status_of(GrammarWalk::regex(std::string(2 << 20, 'a'))).ok());
+  std::string parts;
+  for (int i = 0; i < 520'000; ++i) parts += ".*";
+  EXPECT_NE(GrammarWalk::status_of(GrammarWalk::regex(parts)).message().find("is too large"),
+            std::string::npos);
   const auto chain = [](int length) {
     std::string text = "root ::= r0\nr" + std::to_string(length) + " ::= \"x\"";
     for (int i = 0; i < length; ++i) {

@@ -116,6 +116,9 @@ const std::vector<SchemaSample> kSamples = {
            "next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"]}}})",
      {R"({"v":1,"next":{"v":2,"next":null}})"},
      {R"({"v":1})", R"({"v":1,"next":{"v":2}})"}},
+    {R"({"type":"object","properties":{"next":{"allOf":[{"$ref":"#"}],"description":"d"}}})",
+     {"{}", R"({"next":{"next":{}}})"},
+     {R"({"next":1})", R"({"next":{"next":null}})"}},
     {R"({"type":"array","items":{"$ref":"#"},"maxItems":2})",
      {"[]", "[[],[[]]]"},
      {"[1]", "[[],[],[]]"}},
@@ -218,8 +221,8 @@ TEST(JsonSchema, NamesWhatIsNotSupported) {
        "no text can match"},
       {R"({"$ref":"#/$defs/a","minimum":1,"$defs":{"a":{}}})", "minimum beside $ref"},
       {R"({"type":"object","required":["a"],"additionalProperties":false})",
-       "false allows no value"},
-      {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false}]})",
+       "additionalProperties forbids a"},
+      {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"required":["a"]}]})",
        "additionalProperties within allOf"},
       {R"({"allOf":[{"minLength":1},{"minLength":2}]})", "more than one minLength"},
       {R"({"allOf":[{"required":"a"},{"required":["b"]}]})", "required must be an array"},
@@ -227,7 +230,8 @@ TEST(JsonSchema, NamesWhatIsNotSupported) {
       {R"({"allOf":[{"type":"object"},{"type":"string"}]})", "more than one type"},
       {R"({"allOf":3})", "allOf must be an array"},
       {R"({"$ref":3})", "$ref must be a string"},
-      {R"({"allOf":[{"$ref":"#"}]})", "allOf is nested too deeply"},
+      {R"({"allOf":[{"$ref":"#"}]})", "no text can match"},
+      {R"({"allOf":[{"$ref":"#"},{"type":"object"}]})", "allOf is nested too deeply"},
   };
   for (const auto& [schema, message] : kBad) {
     const Status status = GrammarWalk::status_of(GrammarWalk::json(schema));
@@ -255,6 +259,61 @@ TEST(JsonSchema, LargeSchemasCompile) {
   const GrammarWalk walk(GrammarWalk::json("{\"enum\":[" + values.substr(1) + "]}"));
   EXPECT_TRUE(walk.accepts("\"value4999\""));
   EXPECT_FALSE(walk.accepts("\"value5000\""));
+}
+
+std::string message_of(const std::string& schema) {
+  return GrammarWalk::status_of(GrammarWalk::json(schema)).message();
+}
+
+std::string nested(const std::string& begin, const std::string& end, int depth) {
+  std::string text = "true";
+  for (int i = 0; i < depth; ++i) text = begin + text + end;
+  return text;
+}
+
+// Each of these would take time or memory without an end if it were followed.
+TEST(JsonSchema, BoundsHostileSchemas) {
+  EXPECT_EQ(message_of(nested(R"({"required":["a"],"additionalProperties":)", "}", 100)), "");
+  EXPECT_EQ(message_of(nested(R"({"type":["object","object"],"properties":{"a":)", "}}", 50)), "");
+  std::string names;
+  for (int i = 0; i < 10; ++i) names += ",\"p" + std::to_string(i) + "\"";
+  const auto all_properties = [&](const std::string& schema) {
+    std::string text = R"({"type":"object","properties":{)";
+    for (int i = 0; i < 10; ++i) {
+      text += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + "\":" + schema;
+    }
+    return text + R"(},"required":[)" + names.substr(1) + "]}";
+  };
+  const std::string a = all_properties(R"({"$ref":"#/$defs/a"})");
+  const std::string b = all_properties(R"({"$ref":"#/$defs/b"})");
+  const std::string defs = R"("$defs":{"a":)" + a + R"(,"b":)" + b + "}}";
+  EXPECT_NE(
+      message_of(R"({"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],)" + defs).find("oneOf"),
+      std::string::npos);
+  EXPECT_NE(message_of(R"({"$ref":"#/$defs/c","$defs":{"c":{"properties":{"x":{"allOf":[)"
+                       R"({"$ref":"#/$defs/c"},{"type":"object"}]}}}}})")
+                .find("nested too deeply"),
+            std::string::npos);
+  std::string values;
+  for (int i = 0; i < 20000; ++i) values += ",\"value" + std::to_string(i) + "\"";
+  EXPECT_NE(message_of(R"({"$ref":"#/$defs/c","$defs":{"c":{"properties":{"x":{"allOf":[)"
+                       R"({"$ref":"#/$defs/c"},{"type":"object"}]},"y":{"enum":[)" +
+                       values.substr(1) + "]}}}}}")
+                .find("the parts of allOf are too large"),
+            std::string::npos);
+}
+
+TEST(JsonSchema, BoundsLongNames) {
+  const std::string name(200'000, 'n');
+  const std::string unknown = message_of(R"({"properties":{")" + name + R"(":{"not":{}}}})");
+  EXPECT_NE(unknown.find("/nnn"), std::string::npos);
+  EXPECT_LT(unknown.size(), 300U);
+  EXPECT_NE(message_of(R"({"properties":{")" + name + R"(":true},"additionalProperties":true})")
+                .find("the names beside additionalProperties"),
+            std::string::npos);
+  std::string deep = R"({"$ref":"#/$defs/)" + name + R"(","$defs":{")" + name + R"(":{"items":)";
+  for (int i = 0; i < 50; ++i) deep += R"({"prefixItems":[true],"items":)";
+  EXPECT_EQ(message_of(deep + "true" + std::string(53, '}')), "");
 }
 
 }  // namespace
