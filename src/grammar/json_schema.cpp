@@ -1,6 +1,7 @@
 #include "grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -64,6 +65,18 @@ std::string child_path(const std::string& path, std::string_view name) {
     }
   }
   return result;
+}
+
+// No number within it was too large for a double.
+bool is_finite(const Json& value) {
+  if (value.is_double()) return std::isfinite(value.get_double());
+  if (value.is_array()) {
+    return std::all_of(value.get_array().begin(), value.get_array().end(), is_finite);
+  }
+  if (!value.is_object()) return true;
+  const JsonObject& object = value.get_object();
+  return std::all_of(object.begin(), object.end(),
+                     [](const auto& entry) { return is_finite(entry.value()); });
 }
 
 class SchemaCompiler {
@@ -154,6 +167,7 @@ Result<ExprId> SchemaCompiler::value(const Json& schema, const std::string& path
   if (!schema.is_object()) return schema_error(path, "a schema must be an object or a boolean");
   const JsonObject& fields = schema.get_object();
   OCTAVO_TRY(check_keywords(fields, path));
+  OCTAVO_TRY(document_.check_id(fields, path));
   ++depth_;
   auto expr = combined(fields, path);
   --depth_;
@@ -251,6 +265,7 @@ Result<ExprId> SchemaCompiler::listed(const JsonObject& schema, const std::strin
     for (const Json& one : list.get_array()) add(one);
   }
   if (texts.empty()) return schema_error(path, format("{} allows no value", keyword));
+  if (!is_finite(list)) return schema_error(path, format("{} has a number too large", keyword));
   return builder_.literals(std::move(texts));
 }
 

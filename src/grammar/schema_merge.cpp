@@ -143,6 +143,14 @@ Result<std::vector<std::string>> schema_types(const JsonObject& schema, std::str
   return types;
 }
 
+Status SchemaDocument::check_id(const JsonObject& schema, std::string_view path) const {
+  const Json* const id = schema.if_contains("$id");
+  const bool is_root = root_.is_object() && &root_.get_object() == &schema;
+  // Within properties it is a property's name.
+  if (id == nullptr || !id->is_string() || is_root) return {};
+  return schema_error(path, "$id is supported at the root only");
+}
+
 Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view path) const {
   if (!reference.is_string()) return schema_error(path, "$ref must be a string");
   const std::string text(to_view(reference.get_string()));
@@ -155,6 +163,7 @@ Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view
       return schema_error(path, format("$ref '{}' is not supported: it must begin with #/", text));
     }
     const size_t end = std::min(text.find('/', begin + 1), text.size());
+    if (at->is_object()) OCTAVO_TRY(check_id(at->get_object(), path));
     at = child(*at, unescape(std::string_view(text).substr(begin + 1, end - begin - 1)));
     begin = end;
   }
@@ -164,7 +173,12 @@ Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view
 
 Result<JsonObject> SchemaDocument::merge_all_of(const JsonObject& schema, const std::string& path) {
   JsonObject all;
+  splits_items_ = false;
   OCTAVO_TRY(merge_into(all, schema, path, 0));
+  if (splits_items_ && all.contains("items") && all.contains("prefixItems")) {
+    return schema_error(path,
+                        "items and prefixItems in different parts of allOf are not supported");
+  }
   return all;
 }
 
@@ -173,6 +187,8 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
   if (depth > kMaxSchemaDepth || ++num_merges_ > kMaxMerges) {
     return schema_error(path, "allOf is nested too deeply");
   }
+  OCTAVO_TRY(check_id(part, path));
+  splits_items_ = splits_items_ || part.contains("items") != part.contains("prefixItems");
   for (const auto& entry : part) {
     const std::string_view key(entry.key().data(), entry.key().size());
     const Json& value = entry.value();

@@ -25,6 +25,9 @@ class SchemaDocument {
   // What `reference` ("#/$defs/node") of the schema at `path` names.
   Result<const Json*> find(const Json& reference, std::string_view path) const;
 
+  // $id changes what references below it mean: an error but at the root.
+  Status check_id(const JsonObject& schema, std::string_view path) const;
+
   // One schema that says what `schema`, which has allOf, says together with its parts.
   Result<JsonObject> merge_all_of(const JsonObject& schema, const std::string& path);
 
@@ -41,6 +44,7 @@ class SchemaDocument {
 
   const Json& root_;
   int num_merges_ = 0;
+  bool splits_items_ = false;   // a part merged has one of items and prefixItems
   size_t num_merged_ = 0;       // pieces of schemas that were copied
   size_t num_comparisons_ = 0;  // by disjoint()
 };

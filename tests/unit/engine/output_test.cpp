@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "octavo/model.h"
+#include "support/piece_tokenizer.h"
 
 namespace octavo::engine {
 namespace {
@@ -43,6 +44,23 @@ Shown show(const std::string& text, std::vector<std::string> stop, int64_t min_t
 void expect_shown(const Shown& actual, const std::string& text, const std::string& stop) {
   EXPECT_EQ(actual.text, text);
   EXPECT_EQ(actual.stop, stop);
+}
+
+class SpaceTokenizer : public testing::PieceTokenizer {
+ public:
+  bool has_space_prefix() const override { return true; }
+};
+
+// The grammar has matched it.
+TEST(OutputStream, KeepsTheFirstSpaceOfStructuredAnswers) {
+  const SpaceTokenizer tokenizer;
+  Request request;
+  const TokenId space = testing::PieceTokenizer::kFirstByte + ' ';
+  OutputStream plain(&tokenizer, request);
+  EXPECT_EQ(plain.push(space) + plain.push(space + 1) + plain.finish(), "!");
+  request.sampling.structured_outputs.emplace().regex = " !";
+  OutputStream structured(&tokenizer, request);
+  EXPECT_EQ(structured.push(space) + structured.push(space + 1) + structured.finish(), " !");
 }
 
 // As vLLM has it: a stop string ends the answer where its last character belongs to a token after
