@@ -7,7 +7,7 @@
 namespace octavo::grammar {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxRuleNameBytes = 256;
 
 }  // namespace
 
@@ -66,7 +66,7 @@ ExprId Builder::call(RuleId rule) {
 }
 
 RuleId Builder::add_rule(std::string name) {
-  if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
+  if (name.size() > kMaxRuleNameBytes) name.resize(kMaxRuleNameBytes);
   rules_.push_back({std::move(name)});
   return static_cast<RuleId>(rules_.size() - 1);
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr int kMaxValueDepth = 200;
 
 // Of the names that others are told from; each byte takes some states.
-constexpr size_t kMaxNameBytes = 100'000;
+constexpr size_t kMaxOtherNamesBytes = 100'000;
 
 // Of what a place in errors shows of a name.
 constexpr size_t kMaxShownBytes = 64;
@@ -341,7 +341,8 @@ Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members(const JsonOb
     for (const auto& entry : properties->get_object()) {
       const std::string name(entry.key().data(), entry.key().size());
       const std::string own_path = child_path(path + "/properties", name);
-      members.push_back({name, OCTAVO_TRY(value(entry.value(), own_path)), false});
+      const ExprId own = OCTAVO_TRY(value(entry.value(), own_path));
+      members.push_back({name, own, false});
     }
   }
   const Json* required = schema.if_contains("required");
@@ -398,9 +399,9 @@ Result<ExprId> SchemaCompiler::other_key(const std::vector<Member>& members,
     names.push_back(member.name);
     num_bytes += member.name.size();
   }
-  if (num_bytes <= kMaxNameBytes) return text_.string_except(names);
-  return schema_error(
-      path, format("the names beside additionalProperties have over {} bytes", kMaxNameBytes));
+  if (num_bytes <= kMaxOtherNamesBytes) return text_.string_except(names);
+  return schema_error(path, format("the names beside additionalProperties have over {} bytes",
+                                   kMaxOtherNamesBytes));
 }
 
 Result<ExprId> SchemaCompiler::object(const JsonObject& schema, const std::string& path) {

@@ -18,7 +18,7 @@ constexpr int kCutDepth = 4;
 constexpr size_t kMaxStates = 4096;
 constexpr size_t kMaxMasks = 512;
 constexpr size_t kMaxFrames = 1 << 17;
-constexpr size_t kMaxPlaces = 1 << 19;
+constexpr size_t kMaxHeldPlaces = 1 << 19;
 
 constexpr uint32_t kUnknown = UINT32_MAX;
 
@@ -54,7 +54,7 @@ Result<std::shared_ptr<const TokenMask>> MaskTable::find(const State& state, con
 // Over the `part`-th part of what it may hold.
 bool MaskTable::holds_over(size_t part) const {
   return states_.size() > kMaxStates / part || frames_.size() > kMaxFrames / part ||
-         num_places_ > kMaxPlaces / part;
+         num_places_ > kMaxHeldPlaces / part;
 }
 
 void MaskTable::clear() {
