@@ -9,7 +9,11 @@ OutputStream::OutputStream(const Tokenizer* tokenizer, const Request& request)
       stop_filter_(stop_strings_),
       include_stop_(request.sampling.include_stop_str_in_output),
       num_unstoppable_tokens_(request.sampling.min_tokens) {
-  if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, request.show_special_tokens);
+  // A grammar reads every byte of the tokens.
+  const bool keep_first_space = request.sampling.structured_outputs.has_value();
+  if (tokenizer != nullptr) {
+    detokenizer_.emplace(*tokenizer, request.show_special_tokens, keep_first_space);
+  }
 }
 
 std::string OutputStream::push(TokenId id) {

@@ -50,6 +50,7 @@ State Stepper::advance(const State& from, uint8_t byte, Frames& frames) {
 
 // Each place once a step.
 void Stepper::add(NodeId node, FrameId frame) {
+  ++work_;
   if (open_.empty()) ++step_;
   if (open_.size() > kMaxPlaces) return;
   if (2 * open_.size() >= slots_.size()) grow_slots();
@@ -73,7 +74,6 @@ void Stepper::grow_slots() {
 State Stepper::finish(Frames& frames) {
   State state;
   if (!open_.empty()) expand(state, frames);
-  work_ += open_.size();
   state.overflow = open_.size() > kMaxPlaces;
   if (state.overflow) state.configs.clear();
   std::sort(state.configs.begin(), state.configs.end());

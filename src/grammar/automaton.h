@@ -9,10 +9,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "octavo/status.h"
+
 namespace octavo::grammar {
 
 using NodeId = uint32_t;
 using FrameId = uint32_t;
+
+// Ways to places followed for one mask, some tenths of a second. A schema takes some ten thousand.
+inline constexpr uint64_t kMaxWork = 8'000'000;
 
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
 
@@ -91,6 +96,11 @@ struct State {
   bool overflow = false;        // there were too many places: nothing is known
 };
 
+// Where a state has too many places, or a mask would take too long.
+inline Status too_ambiguous() {
+  return invalid_argument("the grammar is too ambiguous to be followed");
+}
+
 class Stepper {
  public:
   explicit Stepper(const Automaton& automaton) : automaton_(&automaton) {}
@@ -98,7 +108,7 @@ class Stepper {
   State start(Frames& frames);
   State advance(const State& from, uint8_t byte, Frames& frames);
 
-  // Places that were looked at so far.
+  // Ways to places that were followed so far.
   uint64_t work() const { return work_; }
 
  private:

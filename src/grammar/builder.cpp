@@ -5,8 +5,14 @@
 #include "grammar/rule_check.h"
 
 namespace octavo::grammar {
+namespace {
+
+constexpr size_t kMaxRuleNameBytes = 256;
+
+}  // namespace
 
 ExprId Builder::add(Expr expr) {
+  if (full()) return 0;
   exprs_.push_back(std::move(expr));
   return static_cast<ExprId>(exprs_.size() - 1);
 }
@@ -60,6 +66,7 @@ ExprId Builder::call(RuleId rule) {
 }
 
 RuleId Builder::add_rule(std::string name) {
+  if (name.size() > kMaxRuleNameBytes) name.resize(kMaxRuleNameBytes);
   rules_.push_back({std::move(name)});
   return static_cast<RuleId>(rules_.size() - 1);
 }
@@ -76,6 +83,7 @@ ExprId Builder::add_and_call(std::string name, ExprId expr) {
 }
 
 Result<Automaton> Builder::build(RuleId root) const {
+  if (full()) return invalid_argument("the grammar is too large");
   const std::vector<char> nullable = OCTAVO_TRY(check_rules(exprs_, rules_));
   return Emitter(exprs_, rules_, nullable).emit_all(root);
 }

@@ -2,6 +2,7 @@
 // build() checks them and makes an automaton.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "octavo/status.h"
 
 namespace octavo::grammar {
+
+// Of the expressions of a grammar, some 100 MB. An automaton takes far fewer.
+inline constexpr size_t kMaxExprs = 1'000'000;
 
 // Of groups in a text that is parsed.
 inline constexpr int kMaxNesting = 128;
@@ -34,7 +38,7 @@ struct Expr {
 };
 
 struct Rule {
-  std::string name;  // for errors
+  std::string name;  // for errors; may be cut
   ExprId expr = 0;
   bool defined = false;
 };
@@ -57,6 +61,9 @@ class Builder {
 
   const std::vector<Expr>& exprs() const { return exprs_; }
   const std::vector<Rule>& rules() const { return rules_; }
+
+  // Nothing is added any more, and build() is an error.
+  bool full() const { return exprs_.size() >= kMaxExprs; }
 
   // An error where a rule is not defined, cannot end or begins with itself, or where all is too
   // large.

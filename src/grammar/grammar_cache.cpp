@@ -7,7 +7,7 @@
 namespace octavo::grammar {
 namespace {
 
-// Each takes some MB at most, with its masks.
+// Each takes some MB with its masks, and 50 MB at most.
 constexpr size_t kMaxGrammars = 16;
 
 // Different for different demands: each part with its length before it.
@@ -45,6 +45,9 @@ std::shared_ptr<const TokenTrie> GrammarCache::trie() {
 Result<Matcher> GrammarCache::matcher(const StructuredOutputs& outputs) {
   if (tokenizer_ == nullptr) {
     return invalid_argument("structured_outputs needs a model with a vocabulary");
+  }
+  if (tokenizer_->stop_ids().empty()) {
+    return invalid_argument("structured_outputs needs a model with an end token");
   }
   const std::string key = key_of(outputs);
   std::shared_ptr<CompiledGrammar> grammar = find(key);

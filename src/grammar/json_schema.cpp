@@ -1,6 +1,7 @@
 #include "grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,10 +16,15 @@
 namespace octavo::grammar {
 namespace {
 
-// Keywords that say nothing about which values match.
-constexpr std::string_view kAnnotations[] = {
-    "$schema", "$id",        "$comment", "$defs",    "definitions", "title",        "description",
-    "default", "deprecated", "examples", "readOnly", "writeOnly",   "discriminator"};
+// Of schemas within each other, which parts of allOf may make deeper than the text is.
+constexpr int kMaxValueDepth = 200;
+
+// Of the names that others are told from; each byte takes some states.
+constexpr size_t kMaxOtherNamesBytes = 100'000;
+
+// Of what a place in errors shows of a name.
+constexpr size_t kMaxShownBytes = 64;
+constexpr size_t kMaxRefBytes = 256;
 
 constexpr std::string_view kKeywords[] = {"$ref",
                                           "allOf",
@@ -43,14 +49,13 @@ constexpr std::string_view kKeywords[] = {"$ref",
                                           "exclusiveMinimum",
                                           "exclusiveMaximum"};
 
-template <typename List>
-bool holds(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+bool is_keyword(std::string_view name) {
+  return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
 }
 
 std::string child_path(const std::string& path, std::string_view name) {
   std::string result = path + "/";
-  for (const char c : name) {
+  for (const char c : name.substr(0, kMaxShownBytes)) {
     if (c == '~') {
       result += "~0";
     } else if (c == '/') {
@@ -60,6 +65,18 @@ std::string child_path(const std::string& path, std::string_view name) {
     }
   }
   return result;
+}
+
+// No number within it was too large for a double.
+bool is_finite(const Json& value) {
+  if (value.is_double()) return std::isfinite(value.get_double());
+  if (value.is_array()) {
+    return std::all_of(value.get_array().begin(), value.get_array().end(), is_finite);
+  }
+  if (!value.is_object()) return true;
+  const JsonObject& object = value.get_object();
+  return std::all_of(object.begin(), object.end(),
+                     [](const auto& entry) { return is_finite(entry.value()); });
 }
 
 class SchemaCompiler {
@@ -87,6 +104,8 @@ class SchemaCompiler {
   };
 
   Result<ExprId> value(const Json& schema, const std::string& path);
+  Result<ExprId> combined(const JsonObject& schema, const std::string& path);
+  Result<ExprId> all_of(const JsonObject& schema, const std::string& path);
   Status check_keywords(const JsonObject& schema, const std::string& path) const;
   // Nothing that limits values beside `keyword`, and `also`.
   Status check_alone(const JsonObject& schema, const std::string& path, std::string_view keyword,
@@ -104,7 +123,10 @@ class SchemaCompiler {
     ExprId value;
     bool required;
   };
-  Result<std::vector<Member>> members(const JsonObject& schema, const std::string& path);
+  // `others`: the values of names that are in `required` alone.
+  Result<std::vector<Member>> members(const JsonObject& schema, std::optional<ExprId> others,
+                                      const std::string& path);
+  Result<ExprId> other_key(const std::vector<Member>& members, const std::string& path);
   ExprId members_in_order(const std::vector<Member>& members, std::optional<ExprId> additional);
 
   Builder& builder_;
@@ -112,12 +134,13 @@ class SchemaCompiler {
   SchemaDocument document_;
   std::map<const Json*, RuleId> refs_;
   std::vector<Open> open_;
+  int depth_ = 0;  // of value()
 };
 
 Status SchemaCompiler::check_keywords(const JsonObject& schema, const std::string& path) const {
   for (const auto& entry : schema) {
     const std::string_view key(entry.key().data(), entry.key().size());
-    if (holds(kAnnotations, key) || holds(kKeywords, key)) continue;
+    if (is_annotation(key) || is_keyword(key)) continue;
     const bool without_effect =
         (key == "uniqueItems" && entry.value().is_bool() && !entry.value().get_bool());
     if (without_effect) continue;
@@ -130,26 +153,33 @@ Status SchemaCompiler::check_alone(const JsonObject& schema, const std::string& 
                                    std::string_view keyword, std::string_view also) const {
   for (const auto& entry : schema) {
     const std::string_view key(entry.key().data(), entry.key().size());
-    if (key == keyword || key == also || holds(kAnnotations, key)) continue;
+    if (key == keyword || key == also || is_annotation(key)) continue;
     return schema_error(path, format("{} beside {} is not supported", key, keyword));
   }
   return {};
 }
 
 Result<ExprId> SchemaCompiler::value(const Json& schema, const std::string& path) {
+  if (builder_.full()) return schema_error(path, "the schema is too large");
+  if (depth_ >= kMaxValueDepth) return schema_error(path, "the schema is nested too deeply");
   if (schema.is_bool() && schema.get_bool()) return text_.any_value();
   if (schema.is_bool()) return schema_error(path, "false allows no value");
   if (!schema.is_object()) return schema_error(path, "a schema must be an object or a boolean");
   const JsonObject& fields = schema.get_object();
   OCTAVO_TRY(check_keywords(fields, path));
-  if (fields.contains("allOf")) {
-    const Json merged = OCTAVO_TRY(document_.merge_all_of(fields, path));
-    return value(merged, path);
-  }
+  OCTAVO_TRY(document_.check_id(fields, path));
+  ++depth_;
+  auto expr = combined(fields, path);
+  --depth_;
+  return expr;
+}
+
+Result<ExprId> SchemaCompiler::combined(const JsonObject& fields, const std::string& path) {
+  if (fields.contains("allOf")) return all_of(fields, path);
   if (const Json* ref = fields.if_contains("$ref")) {
     OCTAVO_TRY(check_alone(fields, path, "$ref"));
     const Json* const target = OCTAVO_TRY(document_.find(*ref, path));
-    return reference(*target, std::string(to_view(ref->get_string())));
+    return reference(*target, std::string(to_view(ref->get_string()).substr(0, kMaxRefBytes)));
   }
   if (fields.contains("anyOf")) return any_of(fields, path, "anyOf");
   if (fields.contains("oneOf")) return any_of(fields, path, "oneOf");
@@ -171,6 +201,17 @@ Result<ExprId> SchemaCompiler::value(const Json& schema, const std::string& path
   std::vector<ExprId> ways;
   for (const std::string& type : types) ways.push_back(OCTAVO_TRY(typed(fields, path, type)));
   return builder_.alternatives(std::move(ways));
+}
+
+// One part alone is that part, so that it may be recursive: a reference that is described.
+Result<ExprId> SchemaCompiler::all_of(const JsonObject& schema, const std::string& path) {
+  const Json& parts = schema.at("allOf");
+  if (parts.is_array() && parts.get_array().size() == 1 &&
+      check_alone(schema, path, "allOf").ok()) {
+    return value(parts.get_array()[0], path + "/allOf/0");
+  }
+  const Json merged = OCTAVO_TRY(document_.merge_all_of(schema, path));
+  return value(merged, path);
 }
 
 Result<ExprId> SchemaCompiler::reference(const Json& target, const std::string& path) {
@@ -224,6 +265,7 @@ Result<ExprId> SchemaCompiler::listed(const JsonObject& schema, const std::strin
     for (const Json& one : list.get_array()) add(one);
   }
   if (texts.empty()) return schema_error(path, format("{} allows no value", keyword));
+  if (!is_finite(list)) return schema_error(path, format("{} has a number too large", keyword));
   return builder_.literals(std::move(texts));
 }
 
@@ -291,6 +333,7 @@ Result<ExprId> SchemaCompiler::tuple(const JsonArray& prefix, std::optional<Expr
 }
 
 Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members(const JsonObject& schema,
+                                                                    std::optional<ExprId> others,
                                                                     const std::string& path) {
   std::vector<Member> members;
   if (const Json* properties = schema.if_contains("properties")) {
@@ -298,25 +341,23 @@ Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members(const JsonOb
     for (const auto& entry : properties->get_object()) {
       const std::string name(entry.key().data(), entry.key().size());
       const std::string own_path = child_path(path + "/properties", name);
-      members.push_back({name, OCTAVO_TRY(value(entry.value(), own_path)), false});
+      const ExprId own = OCTAVO_TRY(value(entry.value(), own_path));
+      members.push_back({name, own, false});
     }
   }
   const Json* required = schema.if_contains("required");
   if (required == nullptr) return members;
   if (!required->is_array()) return schema_error(path, "required must be an array");
-  const Json* additional = schema.if_contains("additionalProperties");
   std::map<std::string, size_t> by_name;
   for (size_t i = 0; i < members.size(); ++i) by_name[members[i].name] = i;
   for (const Json& entry : required->get_array()) {
     if (!entry.is_string()) return schema_error(path, "required must hold strings");
     const std::string name(to_view(entry.get_string()));
     const auto [found, is_new] = by_name.try_emplace(name, members.size());
-    if (is_new) {
-      const Json any = true;
-      const ExprId own = OCTAVO_TRY(
-          value(additional == nullptr ? any : *additional, path + "/additionalProperties"));
-      members.push_back({name, own, true});
+    if (is_new && !others) {
+      return schema_error(path, format("additionalProperties forbids {}, which is required", name));
     }
+    if (is_new) members.push_back({name, *others, true});
     members[found->second].required = true;
   }
   return members;
@@ -348,18 +389,36 @@ ExprId SchemaCompiler::members_in_order(const std::vector<Member>& members,
   return may_be_none ? b.optional(*some) : *some;
 }
 
+// Of members that are none of these.
+Result<ExprId> SchemaCompiler::other_key(const std::vector<Member>& members,
+                                         const std::string& path) {
+  if (members.empty()) return text_.string(0, kUnlimited);
+  std::vector<std::string> names;
+  size_t num_bytes = 0;
+  for (const Member& member : members) {
+    names.push_back(member.name);
+    num_bytes += member.name.size();
+  }
+  if (num_bytes <= kMaxOtherNamesBytes) return text_.string_except(names);
+  return schema_error(path, format("the names beside additionalProperties have over {} bytes",
+                                   kMaxOtherNamesBytes));
+}
+
 Result<ExprId> SchemaCompiler::object(const JsonObject& schema, const std::string& path) {
-  const std::vector<Member> own = OCTAVO_TRY(members(schema, path));
   const Json* rest = schema.if_contains("additionalProperties");
+  const std::string rest_path = path + "/additionalProperties";
+  std::optional<ExprId> others;
+  if (rest == nullptr) {
+    others = text_.any_value();
+  } else if (!(rest->is_bool() && !rest->get_bool())) {
+    others = builder_.add_and_call(rest_path, OCTAVO_TRY(value(*rest, rest_path)));
+  }
+  const std::vector<Member> own = OCTAVO_TRY(members(schema, others, path));
   if (own.empty() && rest == nullptr && !schema.contains("properties")) return text_.any_object();
   std::optional<ExprId> additional;
-  if (rest != nullptr && !(rest->is_bool() && !rest->get_bool())) {
-    std::vector<std::string> names;
-    for (const Member& member : own) names.push_back(member.name);
-    const ExprId key = names.empty() ? text_.string(0, kUnlimited) : text_.string_except(names);
-    const std::string rest_path = path + "/additionalProperties";
-    additional =
-        builder_.add_and_call(rest_path, text_.member(key, OCTAVO_TRY(value(*rest, rest_path))));
+  if (rest != nullptr && others) {
+    const ExprId key = OCTAVO_TRY(other_key(own, path));
+    additional = builder_.add_and_call(rest_path, text_.member(key, *others));
   }
   const ExprId content = members_in_order(own, additional);
   return builder_.sequence(

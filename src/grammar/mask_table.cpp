@@ -12,13 +12,13 @@ namespace {
 // itself; with fewer there would be many of those, with more fewer places would share a mask.
 constexpr int kCutDepth = 4;
 
-// Of one grammar: a state takes a bit over 1 KiB, a mask of 128k tokens 16 KiB.
+// Of one grammar: a state takes a bit over 1 KiB, a mask of 128k tokens 16 KiB, a place, which is
+// kept twice, 16 bytes, and a frame some 60. With half of the first and the last two, all is
+// forgotten before the next mask.
 constexpr size_t kMaxStates = 4096;
 constexpr size_t kMaxMasks = 512;
-constexpr size_t kMaxFrames = 1 << 16;
-
-// Places looked at for one mask, some tenths of a second. A schema takes some ten thousand.
-constexpr uint64_t kMaxWork = 8'000'000;
+constexpr size_t kMaxFrames = 1 << 17;
+constexpr size_t kMaxHeldPlaces = 1 << 19;
 
 constexpr uint32_t kUnknown = UINT32_MAX;
 
@@ -29,7 +29,7 @@ MaskTable::MaskTable(const Automaton& automaton, const TokenTrie& trie)
 
 Result<std::shared_ptr<const TokenMask>> MaskTable::find(const State& state, const Frames& frames) {
   const std::lock_guard lock(mutex_);
-  if (states_.size() > kMaxStates / 2 || frames_.size() > kMaxFrames) clear();
+  if (holds_over(2)) clear();
   if (masks_.size() >= kMaxMasks) masks_.clear();
   State local;
   for (const Config& config : state.configs) {
@@ -51,11 +51,18 @@ Result<std::shared_ptr<const TokenMask>> MaskTable::find(const State& state, con
   return mask;
 }
 
+// Over the `part`-th part of what it may hold.
+bool MaskTable::holds_over(size_t part) const {
+  return states_.size() > kMaxStates / part || frames_.size() > kMaxFrames / part ||
+         num_places_ > kMaxHeldPlaces / part;
+}
+
 void MaskTable::clear() {
   frames_ = {};
   states_.clear();
   verdicts_.clear();
   overflow_ = false;
+  num_places_ = 0;
   ids_.clear();
   masks_.clear();
 }
@@ -91,6 +98,7 @@ uint32_t MaskTable::intern(State state) {
   auto key = std::tuple(state.configs, state.escaped, state.accepts);
   const auto [found, is_new] = ids_.try_emplace(std::move(key), id);
   if (is_new) {
+    num_places_ += state.configs.size();
     const bool alive = !state.configs.empty() || state.accepts;
     verdicts_.push_back(alive ? Verdict::kYes : state.escaped ? Verdict::kOpen : Verdict::kNo);
     states_.push_back({std::move(state), {}, {}});
@@ -154,9 +162,7 @@ Result<std::shared_ptr<const TokenMask>> MaskTable::walk(uint32_t start) {
     const uint32_t state = path_[node.depth];
     const uint32_t next = advance(state, node.byte);
     const Verdict verdict = verdicts_[next];
-    if (overflow_ || stepper_.work() > work_end || states_.size() > kMaxStates) {
-      return invalid_argument("the grammar is too ambiguous to be followed");
-    }
+    if (overflow_ || stepper_.work() > work_end || holds_over(1)) return too_ambiguous();
     if (verdict == Verdict::kNo) {
       i = node.subtree_end;
     } else if (verdict == Verdict::kYes && next == state &&
@@ -174,6 +180,7 @@ Result<std::shared_ptr<const TokenMask>> MaskTable::walk(uint32_t start) {
       ++i;
     }
   }
+  num_places_ += mask->open.size() / 2;
   return std::shared_ptr<const TokenMask>(std::move(mask));
 }
 

@@ -49,6 +49,7 @@ class MaskTable {
   uint64_t loops(uint32_t id);
   std::pair<int, int> alike(const State& state, uint8_t byte) const;
   Result<std::shared_ptr<const TokenMask>> walk(uint32_t start);
+  bool holds_over(size_t part) const;
   void clear();
 
   const Automaton& automaton_;
@@ -59,6 +60,7 @@ class MaskTable {
   std::vector<LocalState> states_;
   std::vector<Verdict> verdicts_;  // by state
   bool overflow_ = false;          // a state had too many places
+  size_t num_places_ = 0;          // of all states, and what open tokens of masks take
   std::map<std::tuple<std::vector<Config>, bool, bool>, uint32_t> ids_;
   std::map<uint32_t, std::shared_ptr<const TokenMask>> masks_;  // by state
   std::vector<uint32_t> path_;                                  // of a walk, by depth

@@ -41,8 +41,10 @@ bool Matcher::is_stop(TokenId id) const {
   return std::binary_search(stops.begin(), stops.end(), id);
 }
 
-State Matcher::advance(State state, std::string_view bytes) {
-  for (const char byte : bytes) {
+State Matcher::advance(const State& from, std::string_view bytes) {
+  if (bytes.empty()) return from;
+  State state = stepper_.advance(from, static_cast<uint8_t>(bytes[0]), frames_);
+  for (const char byte : bytes.substr(1)) {
     if (state.configs.empty()) return state.overflow ? state : State();
     state = stepper_.advance(state, static_cast<uint8_t>(byte), frames_);
   }
@@ -50,7 +52,7 @@ State Matcher::advance(State state, std::string_view bytes) {
 }
 
 Status Matcher::mask(std::span<float> logits) {
-  if (lost()) return invalid_argument("the grammar is too ambiguous to be followed");
+  if (lost()) return too_ambiguous();
   std::vector<std::pair<TokenId, float>> kept;  // beside what the table allows
   const auto keep = [&](TokenId id) {
     if (id >= 0 && static_cast<size_t>(id) < logits.size()) kept.emplace_back(id, logits[id]);
@@ -61,8 +63,10 @@ Status Matcher::mask(std::span<float> logits) {
   std::shared_ptr<const TokenMask> mask;
   if (!must_end()) {
     mask = OCTAVO_TRY(grammar_->masks.find(state_, frames_));
+    const uint64_t work_end = stepper_.work() + kMaxWork;
     for (const TokenId id : mask->open) {
       const State next = advance(state_, tokenizer_->token_bytes(id, false));
+      if (stepper_.work() > work_end) return too_ambiguous();
       if (next.accepts || !next.configs.empty()) keep(id);
     }
     apply_bits(mask->allowed, logits);
@@ -82,7 +86,7 @@ void Matcher::accept(TokenId id) {
     state_ = {};
     return;
   }
-  state_ = advance(std::move(state_), tokenizer_->token_bytes(id, false));
+  state_ = advance(state_, tokenizer_->token_bytes(id, false));
   drop_unused_frames();
 }
 

@@ -43,7 +43,7 @@ class Matcher {
   bool may_end() const { return ended_ || state_.accepts; }
 
  private:
-  State advance(State state, std::string_view bytes);
+  State advance(const State& from, std::string_view bytes);
   bool is_stop(TokenId id) const;
   void drop_unused_frames();
 

@@ -11,6 +11,7 @@ namespace {
 
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWordChars = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const CharSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 const CharSet kSpaces = {{'\t', '\r'}, {' ', ' '}};
 // Whether these are spaces depends on who reads them: neither \s nor \S is one.
 const CharSet kUnicodeSpaces = {{'\t', '\r'},     {' ', ' '},       {0x85, 0x85},
@@ -109,7 +110,7 @@ class RegexParser {
       return group;
     }
     if (skip("[")) return parse_class();
-    if (skip(".")) return spell_(CharSet({{'\n', '\n'}}).complement());
+    if (skip(".")) return spell_(kLineEnds.complement());
     if (at("*") || at("+") || at("?") || at("{")) return error("nothing stands before a repeat");
     return spell_(OCTAVO_TRY(parse_chars(false)));
   }

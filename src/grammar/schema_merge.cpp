@@ -14,8 +14,35 @@ namespace {
 constexpr int kMaxSchemaDepth = 16;
 constexpr int kMaxMerges = 1000;
 
+// Pieces of schemas that parts of allOf copy, some 20 MB.
+constexpr size_t kMaxMerged = 200'000;
+
+// Of all that oneOf asks, some tenths of a second.
+constexpr size_t kMaxComparisons = 10'000'000;
+
+// As much of a text as counts as one piece, or one comparison.
+constexpr size_t kPieceBytes = 32;
+
+constexpr std::string_view kAnnotations[] = {
+    "$schema", "$id",        "$comment", "$defs",    "definitions", "title",        "description",
+    "default", "deprecated", "examples", "readOnly", "writeOnly",   "discriminator"};
+
 constexpr std::string_view kTypes[] = {"object",  "array",   "string", "number",
                                        "integer", "boolean", "null"};
+
+// How much a copy takes.
+size_t num_pieces(const Json& value) {
+  size_t count = 1;
+  if (value.is_string()) count += value.get_string().size() / kPieceBytes;
+  if (value.is_array()) {
+    for (const Json& item : value.get_array()) count += num_pieces(item);
+  } else if (value.is_object()) {
+    for (const auto& entry : value.get_object()) {
+      count += num_pieces(entry.value()) + entry.key().size() / kPieceBytes;
+    }
+  }
+  return count;
+}
 
 // A part of a JSON pointer, without its escapes.
 std::string unescape(std::string_view part) {
@@ -47,9 +74,10 @@ std::vector<const Json*> listed_values(const JsonObject& schema) {
   return values;
 }
 
-// Whether a value of this type can match; all types where the schema does not say.
-bool allows_type(const JsonObject& schema, std::string_view type) {
-  const auto values = listed_values(schema);
+// Whether a value of this type can match; all types where the schema, which lists `values`, does
+// not say.
+bool allows_type(const JsonObject& schema, const std::vector<const Json*>& values,
+                 std::string_view type) {
   const auto fits = [&](const Json* value) { return has_type(*value, type); };
   if (!values.empty()) return std::any_of(values.begin(), values.end(), fits);
   const auto types = schema_types(schema, "");
@@ -60,16 +88,24 @@ bool allows_type(const JsonObject& schema, std::string_view type) {
   });
 }
 
-bool requires_property(const JsonObject& schema, std::string_view name) {
+const JsonArray& required_names(const JsonObject& schema) {
+  static const JsonArray none;
   const Json* required = schema.if_contains("required");
-  if (required == nullptr || !required->is_array()) return false;
-  const auto& names = required->get_array();
+  return required == nullptr || !required->is_array() ? none : required->get_array();
+}
+
+bool holds_string(const JsonArray& names, std::string_view name) {
   return std::any_of(names.begin(), names.end(), [&](const Json& own) {
     return own.is_string() && to_view(own.get_string()) == name;
   });
 }
 
 }  // namespace
+
+bool is_annotation(std::string_view keyword) {
+  const auto* const end = std::end(kAnnotations);
+  return std::find(std::begin(kAnnotations), end, keyword) != end;
+}
 
 Status schema_error(std::string_view path, std::string_view what) {
   return invalid_argument(format("{}: {}", printable(path), printable(what)));
@@ -95,7 +131,7 @@ Result<std::vector<std::string>> schema_types(const JsonObject& schema, std::str
     if (std::find(std::begin(kTypes), std::end(kTypes), text) == std::end(kTypes)) {
       return schema_error(path, "type is not one that JSON has");
     }
-    types.push_back(text);
+    if (std::find(types.begin(), types.end(), text) == types.end()) types.push_back(text);
     return {};
   };
   if (!type->is_array()) {
@@ -105,6 +141,14 @@ Result<std::vector<std::string>> schema_types(const JsonObject& schema, std::str
   if (type->get_array().empty()) return schema_error(path, "type is empty: no value is allowed");
   for (const Json& name : type->get_array()) OCTAVO_TRY(add(name));
   return types;
+}
+
+Status SchemaDocument::check_id(const JsonObject& schema, std::string_view path) const {
+  const Json* const id = schema.if_contains("$id");
+  const bool is_root = root_.is_object() && &root_.get_object() == &schema;
+  // Within properties it is a property's name.
+  if (id == nullptr || !id->is_string() || is_root) return {};
+  return schema_error(path, "$id is supported at the root only");
 }
 
 Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view path) const {
@@ -119,6 +163,7 @@ Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view
       return schema_error(path, format("$ref '{}' is not supported: it must begin with #/", text));
     }
     const size_t end = std::min(text.find('/', begin + 1), text.size());
+    if (at->is_object()) OCTAVO_TRY(check_id(at->get_object(), path));
     at = child(*at, unescape(std::string_view(text).substr(begin + 1, end - begin - 1)));
     begin = end;
   }
@@ -128,7 +173,12 @@ Result<const Json*> SchemaDocument::find(const Json& reference, std::string_view
 
 Result<JsonObject> SchemaDocument::merge_all_of(const JsonObject& schema, const std::string& path) {
   JsonObject all;
+  splits_items_ = false;
   OCTAVO_TRY(merge_into(all, schema, path, 0));
+  if (splits_items_ && all.contains("items") && all.contains("prefixItems")) {
+    return schema_error(path,
+                        "items and prefixItems in different parts of allOf are not supported");
+  }
   return all;
 }
 
@@ -137,9 +187,12 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
   if (depth > kMaxSchemaDepth || ++num_merges_ > kMaxMerges) {
     return schema_error(path, "allOf is nested too deeply");
   }
+  OCTAVO_TRY(check_id(part, path));
+  splits_items_ = splits_items_ || part.contains("items") != part.contains("prefixItems");
   for (const auto& entry : part) {
     const std::string_view key(entry.key().data(), entry.key().size());
     const Json& value = entry.value();
+    if (is_annotation(key)) continue;
     if (key == "allOf") {
       if (!value.is_array()) return schema_error(path, "allOf must be an array");
       for (const Json& inner : value.get_array()) {
@@ -152,18 +205,10 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
       OCTAVO_TRY(merge_into(all, target->get_object(), path, depth + 1));
     } else if (key == "additionalProperties" && !(value.is_bool() && value.get_bool())) {
       return schema_error(path, "additionalProperties within allOf is not supported");
+    } else if (num_merged_ += num_pieces(value); num_merged_ > kMaxMerged) {
+      return schema_error(path, "the parts of allOf are too large");
     } else if (key == "properties") {
-      if (!value.is_object()) return schema_error(path, "properties must be an object");
-      Json& own = all[key];
-      if (!own.is_object()) own = JsonObject();
-      for (const auto& property : value.get_object()) {
-        Json* const same = own.get_object().if_contains(property.key());
-        if (same == nullptr) {
-          own.get_object()[property.key()] = property.value();
-        } else if (*same != property.value()) {
-          *same = JsonObject({{"allOf", JsonArray({*same, property.value()})}});
-        }
-      }
+      OCTAVO_TRY(merge_properties(all, value, path));
     } else if (key == "required" && !value.is_array()) {
       return schema_error(path, "required must be an array");
     } else if (key == "required" && all.contains(key)) {
@@ -171,19 +216,43 @@ Status SchemaDocument::merge_into(JsonObject& all, const JsonObject& part, const
       own.insert(own.end(), value.get_array().begin(), value.get_array().end());
     } else if (const Json* same = all.if_contains(key); same == nullptr) {
       all[key] = value;
-    } else if (*same != value && key != "title" && key != "description" && key != "default" &&
-               key != "$defs" && key != "examples") {
+    } else if (*same != value) {
       return schema_error(path, format("allOf has more than one {}, which is not supported", key));
     }
   }
   return {};
 }
 
-const Json& SchemaDocument::resolve(const Json& schema) const {
+Status SchemaDocument::merge_properties(JsonObject& all, const Json& properties,
+                                        const std::string& path) {
+  if (!properties.is_object()) return schema_error(path, "properties must be an object");
+  Json& merged = all["properties"];
+  if (!merged.is_object()) merged = JsonObject();
+  JsonObject& own = merged.get_object();
+  for (const auto& property : properties.get_object()) {
+    Json* const same = own.if_contains(property.key());
+    if (same == nullptr) {
+      own[property.key()] = property.value();
+    } else if (*same != property.value()) {
+      JsonArray parts;
+      parts.push_back(std::move(*same));
+      parts.push_back(property.value());
+      *same = JsonObject({{"allOf", std::move(parts)}});
+    }
+  }
+  return {};
+}
+
+bool SchemaDocument::spend(size_t comparisons) {
+  num_comparisons_ += comparisons;
+  return num_comparisons_ <= kMaxComparisons;
+}
+
+const Json& SchemaDocument::resolve(const Json& schema) {
   const Json* at = &schema;
   for (int i = 0; i < kMaxSchemaDepth; ++i) {
     const Json* reference = json_find(*at, "$ref");
-    if (reference == nullptr) break;
+    if (reference == nullptr || !spend(num_pieces(*reference))) break;
     const auto target = find(*reference, "");
     if (!target.ok()) break;
     at = *target;
@@ -191,22 +260,45 @@ const Json& SchemaDocument::resolve(const Json& schema) const {
   return *at;
 }
 
-bool SchemaDocument::disjoint(const Json& first, const Json& second, int depth) const {
+// 1 and 1.0 are one number. Values that are too large to be compared count as the same.
+bool SchemaDocument::same_value(const Json& a, const Json& b) {
+  if (!spend(1)) return true;
+  if (a.is_number() && b.is_number()) return a.to_number<double>() == b.to_number<double>();
+  if (a.kind() != b.kind()) return false;
+  if (a.is_array()) {
+    return std::equal(a.get_array().begin(), a.get_array().end(), b.get_array().begin(),
+                      b.get_array().end(),
+                      [&](const Json& x, const Json& y) { return same_value(x, y); });
+  }
+  if (a.is_object()) {
+    const JsonObject& own = a.get_object();
+    const JsonObject& other = b.get_object();
+    return own.size() == other.size() &&
+           std::all_of(own.begin(), own.end(), [&](const auto& entry) {
+             const Json* same = other.if_contains(entry.key());
+             return same != nullptr && same_value(entry.value(), *same);
+           });
+  }
+  return !spend(a.is_string() ? a.get_string().size() / kPieceBytes : 0) || a == b;
+}
+
+bool SchemaDocument::disjoint(const Json& first, const Json& second, int depth) {
   const Json& resolved_a = resolve(first);
   const Json& resolved_b = resolve(second);
   if (depth > kMaxSchemaDepth || !resolved_a.is_object() || !resolved_b.is_object()) return false;
   const JsonObject& a = resolved_a.get_object();
   const JsonObject& b = resolved_b.get_object();
-  const auto shared = [&](std::string_view type) {
-    return allows_type(a, type) && allows_type(b, type);
-  };
-  if (std::none_of(std::begin(kTypes), std::end(kTypes), shared)) return true;
   const auto values_a = listed_values(a);
   const auto values_b = listed_values(b);
+  if (!spend(1 + values_a.size() + values_b.size())) return false;
+  const auto shared = [&](std::string_view type) {
+    return allows_type(a, values_a, type) && allows_type(b, values_b, type);
+  };
+  if (std::none_of(std::begin(kTypes), std::end(kTypes), shared)) return true;
   if (!values_a.empty() && !values_b.empty()) {
     return std::none_of(values_a.begin(), values_a.end(), [&](const Json* value) {
       return std::any_of(values_b.begin(), values_b.end(),
-                         [&](const Json* other) { return *value == *other; });
+                         [&](const Json* other) { return same_value(*value, *other); });
     });
   }
   const auto only_objects = [](const JsonObject& schema) {
@@ -220,10 +312,13 @@ bool SchemaDocument::disjoint(const Json& first, const Json& second, int depth) 
     return false;
   }
   const auto& entries = properties_a->get_object();
+  const JsonArray& required_a = required_names(a);
+  const JsonArray& required_b = required_names(b);
   return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
     const std::string_view name(entry.key().data(), entry.key().size());
     const Json* other = json_find(*properties_b, name);
-    return other != nullptr && requires_property(a, name) && requires_property(b, name) &&
+    return spend(1) && other != nullptr && spend(required_a.size() + required_b.size()) &&
+           holds_string(required_a, name) && holds_string(required_b, name) &&
            disjoint(entry.value(), *other, depth + 1);
   });
 }

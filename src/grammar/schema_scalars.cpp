@@ -13,7 +13,7 @@ namespace octavo::grammar {
 namespace {
 
 // Beyond it a bound does not bind: integers have at most 18 digits.
-constexpr double kMaxBound = 1e18;
+constexpr int64_t kMaxBound = 1'000'000'000'000'000'000;
 
 struct StringFormat {
   std::string_view name;
@@ -93,6 +93,18 @@ Result<ExprId> compile_number(const JsonObject& schema, const std::string& path,
     const Json* value = schema.if_contains(keyword);
     if (value == nullptr) return {};
     if (!value->is_number()) return schema_error(path, format("{} must be a number", keyword));
+    const auto keep = [&](int64_t whole) {
+      if (lower) {
+        min = std::max(min.value_or(whole), whole);
+      } else {
+        max = std::min(max.value_or(whole), whole);
+      }
+      return Status();
+    };
+    const int64_t step = exclusive ? (lower ? 1 : -1) : 0;
+    if (integer && value->is_int64()) {  // a double does not hold all of them
+      return keep(std::clamp(value->get_int64(), -kMaxBound, kMaxBound) + step);
+    }
     const double bound = value->to_number<double>();
     if (!integer && (exclusive || std::trunc(bound) != bound)) {
       return schema_error(path, format("{} of a number is supported for whole bounds only, and "
@@ -100,22 +112,16 @@ Result<ExprId> compile_number(const JsonObject& schema, const std::string& path,
                                        keyword));
     }
     double nearest = lower ? std::ceil(bound) : std::floor(bound);
-    if (exclusive && nearest == bound) nearest += lower ? 1 : -1;
-    const auto whole = static_cast<int64_t>(std::clamp(nearest, -kMaxBound, kMaxBound));
-    if (lower) {
-      min = std::max(min.value_or(whole), whole);
-    } else {
-      max = std::min(max.value_or(whole), whole);
-    }
-    return {};
+    if (nearest == bound) nearest += static_cast<double>(step);
+    constexpr auto kMost = static_cast<double>(kMaxBound);
+    return keep(static_cast<int64_t>(std::clamp(nearest, -kMost, kMost)));
   };
   OCTAVO_TRY(read("minimum", true, false));
   OCTAVO_TRY(read("exclusiveMinimum", true, true));
   OCTAVO_TRY(read("maximum", false, false));
   OCTAVO_TRY(read("exclusiveMaximum", false, true));
   if (!min && !max) return integer ? text.integer() : text.number();
-  if ((min && max && *min > *max) || (min && *min >= static_cast<int64_t>(kMaxBound)) ||
-      (max && *max <= -static_cast<int64_t>(kMaxBound))) {
+  if ((min && max && *min > *max) || (min && *min >= kMaxBound) || (max && *max <= -kMaxBound)) {
     return schema_error(path, "minimum and maximum leave no number of at most 18 digits");
   }
   return integer ? text.integer_between(min, max) : text.number_between(min, max);

@@ -16,11 +16,13 @@ namespace octavo::tokenizer {
 // for all the ids at once. Never returns a part of a character.
 class Detokenizer {
  public:
-  // `tokenizer` must outlive it. `show_special`: see Tokenizer::decode.
-  explicit Detokenizer(const Tokenizer& tokenizer, bool show_special = false)
+  // `tokenizer` must outlive it. `show_special`: see Tokenizer::decode. `keep_first_space`: unlike
+  // there, a space at the very start is text.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool show_special = false,
+                       bool keep_first_space = false)
       : tokenizer_(tokenizer),
         show_special_(show_special),
-        skip_space_(tokenizer.has_space_prefix()) {}
+        skip_space_(!keep_first_space && tokenizer.has_space_prefix()) {}
 
   // The text that `id` completes; often "" within a character of several tokens.
   std::string push(TokenId id);

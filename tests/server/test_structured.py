@@ -93,9 +93,11 @@ class StructuredTest(ApiCase):
         server = Server("--speculative-config", json.dumps(config))
         try:
             status, body = server.post("/v1/completions", {"prompt": "true, true,", **fields})
+            accepted = server.metric("vllm:spec_decode_num_accepted_tokens_total")
         finally:
             server.stop()
         self.assertEqual(status, 200, body)
+        self.assertGreater(accepted, 0)
         self.assertEqual(body["choices"][0]["text"], "true, " * 8 + "true")
         self.assertEqual(self.complete(prompt="true, true,", **fields)["choices"][0]["text"],
                          body["choices"][0]["text"])

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "octavo/model.h"
+#include "support/piece_tokenizer.h"
 
 namespace octavo::engine {
 namespace {
@@ -43,6 +44,28 @@ Shown show(const std::string& text, std::vector<std::string> stop, int64_t min_t
 void expect_shown(const Shown& actual, const std::string& text, const std::string& stop) {
   EXPECT_EQ(actual.text, text);
   EXPECT_EQ(actual.stop, stop);
+}
+
+class SpaceTokenizer : public testing::PieceTokenizer {
+ public:
+  bool has_space_prefix() const override { return true; }
+};
+
+// The grammar has matched it.
+TEST(OutputStream, KeepsTheFirstSpaceOfStructuredAnswers) {
+  const SpaceTokenizer tokenizer;
+  Request request;
+  const auto text_of = [&] {
+    OutputStream output(&tokenizer, request);
+    std::string text;
+    for (const char c : {' ', '!'}) {
+      text += output.push(testing::PieceTokenizer::kFirstByte + static_cast<TokenId>(c));
+    }
+    return text + output.finish();
+  };
+  EXPECT_EQ(text_of(), "!");
+  request.sampling.structured_outputs.emplace().regex = " !";
+  EXPECT_EQ(text_of(), " !");
 }
 
 // As vLLM has it: a stop string ends the answer where its last character belongs to a token after

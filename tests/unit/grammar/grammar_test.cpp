@@ -40,7 +40,9 @@ TEST(Regex, TakesWholeTextsOnly) {
       {re("(?<year>\\d{4})-\\w+"), {"2024-a_9"}, {"24-a", "2024-", "2024-\xC3\xA9"}},
       {re("[a-c\\d_-]+"), {"a", "3_-", "c"}, {"", "d", " "}},
       {re("[^\\d\\n]"), {"x", "\xC3\xA9", "\xF0\x9F\x98\x80"}, {"1", "\n", "\xC3", "xx"}},
-      {re("."), {"x", "\xE2\x82\xAC"}, {"\n", "", "\xE2\x82"}},
+      {re("."),
+       {"x", "\xE2\x82\xAC", "\xE2\x80\xA7"},
+       {"\n", "\r", "\xE2\x80\xA8", "\xE2\x80\xA9", "", "\xE2\x82"}},
       {re("\\S\\s\\S"), {"a b", "a\tb"}, {"a\xC2\xA0z", "   "}},
       {re("[\\u00e0-\\u00e9]"), {"\xC3\xA0", "\xC3\xA9"}, {"\xC3\x9F", "\xC3\xAA"}},
       {re("a.{0,3000}b"),
@@ -215,11 +217,60 @@ TEST(Matcher, GivesUpOnHopelessAmbiguity) {
   EXPECT_NE(status.message().find("too ambiguous"), std::string::npos);
 }
 
+// Tokens that end more than a mask looks at, of a vocabulary that has many of them.
+class LongTokens : public testing::PieceTokenizer {
+ public:
+  int64_t vocab_size() const override { return PieceTokenizer::vocab_size() + 1000; }
+  std::string token_bytes(TokenId id, bool show_special) const override {
+    if (id < PieceTokenizer::vocab_size()) return PieceTokenizer::token_bytes(id, show_special);
+    return std::string(static_cast<size_t>(20 + id % 8), 'a');
+  }
+};
+
+TEST(Matcher, BoundsTheWorkOfOneMask) {
+  const LongTokens tokenizer;
+  GrammarCache cache(&tokenizer);
+  auto matcher = cache.matcher(GrammarWalk::gbnf("root ::= \"b\" root \"a\"? | \"\"")).value();
+  std::vector<float> logits(static_cast<size_t>(tokenizer.vocab_size()));
+  for (int i = 0; i < 30; ++i) matcher.accept(testing::PieceTokenizer::kFirstByte + 'b');
+  EXPECT_EQ(matcher.mask(logits).message(), "");
+  EXPECT_FALSE(std::isinf(logits.back()));
+  for (int i = 0; i < 2000; ++i) matcher.accept(testing::PieceTokenizer::kFirstByte + 'b');
+  EXPECT_NE(matcher.mask(logits).message().find("too ambiguous"), std::string::npos);
+}
+
+// A grammar of 2^12 states, so that masks are forgotten and made again.
+TEST(Matcher, MasksStayRightWhenManyAreForgotten) {
+  const GrammarWalk walk(GrammarWalk::regex("[ab]*a[ab]{11}"));
+  Rng rng(5);
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += rng.next_double() < 0.5 ? 'a' : 'b';
+  text[text.size() - 12] = 'a';
+  EXPECT_TRUE(walk.accepts(text));
+  text[text.size() - 12] = 'b';
+  EXPECT_FALSE(walk.accepts(text));
+}
+
+class EndlessTokens : public testing::PieceTokenizer {
+ public:
+  std::span<const TokenId> stop_ids() const override { return {}; }
+};
+
+TEST(GrammarCache, NeedsATokenThatEnds) {
+  const EndlessTokens tokenizer;
+  const Status status = GrammarCache(&tokenizer).matcher(GrammarWalk::regex("a")).status();
+  EXPECT_NE(status.message().find("needs a model with an end token"), std::string::npos);
+}
+
 TEST(Compile, BoundsHostileGrammars) {
   std::string many = "root ::= r0";
   for (int i = 0; i < 20000; ++i) many += "\nr" + std::to_string(i) + " ::= \"abcdefghijkl\"{5}";
   EXPECT_FALSE(GrammarWalk::status_of(GrammarWalk::gbnf(many)).ok());
   EXPECT_FALSE(GrammarWalk::status_of(GrammarWalk::regex(std::string(2 << 20, 'a'))).ok());
+  std::string parts;
+  for (int i = 0; i < 520'000; ++i) parts += ".*";
+  EXPECT_NE(GrammarWalk::status_of(GrammarWalk::regex(parts)).message().find("is too large"),
+            std::string::npos);
   const auto chain = [](int length) {
     std::string text = "root ::= r0\nr" + std::to_string(length) + " ::= \"x\"";
     for (int i = 0; i < length; ++i) {

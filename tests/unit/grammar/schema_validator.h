@@ -82,7 +82,7 @@ class SchemaValidator {
            (!value.is_object() || object(s, value.get_object())) &&
            (!value.is_array() || array(s, value.get_array())) &&
            (!value.is_string() || string(s, std::string(to_view(value.get_string())))) &&
-           (!value.is_number() || number(s, value.to_number<double>()));
+           (!value.is_number() || number(s, exact(value)));
   }
 
   const Json* target(const std::string& pointer) const {
@@ -149,15 +149,21 @@ class SchemaValidator {
     });
   }
 
-  static bool within(const JsonObject& s, const char* min, const char* max, double value) {
+  // Holds every integer of 64 bits, other than a double.
+  static long double exact(const Json& number) {
+    return number.is_int64() ? static_cast<long double>(number.get_int64())
+                             : number.to_number<double>();
+  }
+
+  static bool within(const JsonObject& s, const char* min, const char* max, long double value) {
     const Json* least = s.if_contains(min);
     const Json* most = s.if_contains(max);
-    return (least == nullptr || value >= least->to_number<double>()) &&
-           (most == nullptr || value <= most->to_number<double>());
+    return (least == nullptr || value >= exact(*least)) &&
+           (most == nullptr || value <= exact(*most));
   }
 
   bool array(const JsonObject& s, const JsonArray& value) const {
-    if (!within(s, "minItems", "maxItems", static_cast<double>(value.size()))) return false;
+    if (!within(s, "minItems", "maxItems", static_cast<long double>(value.size()))) return false;
     const Json* items = s.if_contains("items");
     const Json* prefix = s.if_contains("prefixItems");
     if (items != nullptr && items->is_array()) prefix = std::exchange(items, nullptr);
@@ -172,17 +178,16 @@ class SchemaValidator {
   static bool string(const JsonObject& s, const std::string& value) {
     size_t length = 0;
     for (size_t i = 0; i < value.size(); i += utf8_decode(value, i).size_bytes) ++length;
-    if (!within(s, "minLength", "maxLength", static_cast<double>(length))) return false;
+    if (!within(s, "minLength", "maxLength", static_cast<long double>(length))) return false;
     const Json* pattern = s.if_contains("pattern");
     return pattern == nullptr || PatternMatcher::search(to_view(pattern->as_string()), value);
   }
 
-  static bool number(const JsonObject& s, double value) {
+  static bool number(const JsonObject& s, long double value) {
     const Json* above = s.if_contains("exclusiveMinimum");
     const Json* below = s.if_contains("exclusiveMaximum");
-    return within(s, "minimum", "maximum", value) &&
-           (above == nullptr || value > above->to_number<double>()) &&
-           (below == nullptr || value < below->to_number<double>());
+    return within(s, "minimum", "maximum", value) && (above == nullptr || value > exact(*above)) &&
+           (below == nullptr || value < exact(*below));
   }
 
   const Json& root_;
