@@ -88,7 +88,7 @@ inline double relative_error(const PaddedMat& actual, const PaddedMat& expected)
   for (int64_t i = 0; i < expected.mat().rows; ++i) {
     for (int64_t j = 0; j < expected.mat().cols; ++j) {
       const double difference = std::abs(static_cast<double>(actual.at(i, j)) - expected.at(i, j));
-      if (!(difference <= error)) error = difference;
+      if (!(difference <= error) && !std::isnan(error)) error = difference;
     }
   }
   return error / std::max(largest_magnitude(expected), 1e-30);

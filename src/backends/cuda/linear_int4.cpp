@@ -8,6 +8,7 @@
 #include "backends/cuda/ops_cuda.h"
 #include "backends/cuda/ops_state.h"
 #include "backends/cuda/tile/int4_tiles.h"
+#include "backends/cuda/tile/stream_plan.h"
 #include "base/check.h"
 
 namespace octavo::backends::cuda {
@@ -28,8 +29,11 @@ void multiply_streamed(ops::ExecContext& ctx, const ops::LinearArgs& a, bool acc
   few.w[0] = a.w;
   few.bias[0] = a.bias;
   few.accumulate = accumulate;
-  for (int64_t first = 0; first < a.x.rows; first += kStreamedInt4Tokens) {
-    const int64_t rows = std::min(kStreamedInt4Tokens, a.x.rows - first);
+  for (int64_t first = 0, rows = 0; first < a.x.rows; first += rows) {
+    const int64_t left = a.x.rows - first;
+    rows = std::min(kStreamedInt4Tokens, left);
+    // What is left for the end must not be so few that it is summed in another order.
+    if (left > rows && left - rows <= kStreamTokens) rows -= kStreamedTokens;
     few.out[0] = a.out.row_range(first, rows);
     few.x = a.x.row_range(first, rows);
     multiply_few_tokens(few, stream_of(ctx));

@@ -37,10 +37,11 @@ void expect_fits_and_covers(const StreamForm& form) {
         EXPECT_LT((plan.steps - 1) * form.columns, columns);
         EXPECT_GE(plan.ring, kStreamMinRing);
         EXPECT_LE(plan.ring, kStreamMaxRing);
-        EXPECT_LE(plan.ring * form.step_bytes +
-                      blocks * kStreamTokens *
-                          (plan.input_pitch + plan.steps / plan.cluster * form.sum_bytes),
-                  kSharedBytes);
+        EXPECT_LE(
+            plan.ring * form.step_bytes +
+                blocks * kStreamTokens *
+                    (plan.input_pitch + ((plan.steps - 1) / plan.cluster + 1) * form.sum_bytes),
+            kSharedBytes);
         // The slice of every block, as the kernel cuts them.
         int end = 0;
         for (int rank = 0; rank < plan.cluster; ++rank) {
