@@ -9,9 +9,9 @@
 namespace octavo::backends::cuda {
 namespace {
 
-constexpr int kH200 = 132;
+constexpr int kMultiprocessors = 132;
 
-WgmmaPlan plan(int rows, int columns, bool gated, int multiprocessors = kH200) {
+WgmmaPlan plan(int rows, int columns, bool gated, int multiprocessors = kMultiprocessors) {
   return plan_wgmma_tiles([&](int tile_rows) { return (rows - 1) / tile_rows + 1; }, columns, gated,
                           multiprocessors);
 }
@@ -19,7 +19,7 @@ WgmmaPlan plan(int rows, int columns, bool gated, int multiprocessors = kH200) {
 // Columns that the busiest multiprocessor multiplies with 64 rows.
 int64_t busiest(const WgmmaPlan& plan, int rows, int columns) {
   const int tiles = (rows - 1) / (plan.groups * kWgmmaRows) + 1;
-  const int clusters = kH200 / plan.cluster;
+  const int clusters = kMultiprocessors / plan.cluster;
   return int64_t{(tiles - 1) / clusters + 1} * plan.groups * columns / plan.cluster;
 }
 
@@ -27,7 +27,7 @@ TEST(WgmmaPlan, IsOneThatTheKernelHas) {
   for (const int rows : {1, 64, 75, 4096, 8448, 28672, 128256}) {
     for (const int columns : {8, 64, 128, 136, 4096, 14336, 53248}) {
       for (const bool gated : {false, true}) {
-        for (const int multiprocessors : {1, 2, 78, kH200}) {
+        for (const int multiprocessors : {1, 2, 78, kMultiprocessors}) {
           SCOPED_TRACE(::testing::Message()
                        << rows << ", " << columns << ", " << gated << ", " << multiprocessors);
           const WgmmaPlan made = plan(rows, columns, gated, multiprocessors);
