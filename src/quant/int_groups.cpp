@@ -146,7 +146,7 @@ int PackedCodes::at(int64_t row, int64_t col) const {
   return static_cast<int>(word >> (bits * slot) & ((1u << bits) - 1));
 }
 
-Result<PackedCodes> take_codes(TensorSource& source, const std::string& name, Shape shape,
+Result<PackedCodes> take_codes(TensorSource& source, const std::string& name, const Shape& shape,
                                const IntFormat& format) {
   PackedCodes codes;
   codes.words = OCTAVO_TRY(source.take(name, shape));

@@ -45,7 +45,7 @@ struct IntMatrix {
 };
 
 // Takes a matrix of packed codes: `name` [rows, cols] in words.
-Result<PackedCodes> take_codes(TensorSource& source, const std::string& name, Shape shape,
+Result<PackedCodes> take_codes(TensorSource& source, const std::string& name, const Shape& shape,
                                const IntFormat& format);
 
 // The number of groups in a row; an error where they do not divide it.
