@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "grammar/pattern_parser.h"
 
 namespace octavo::grammar {
 namespace {
@@ -16,9 +17,9 @@ bool is_name_char(char c) {
          c == '_';
 }
 
-class GbnfParser {
+class GbnfParser final : PatternParser {
  public:
-  GbnfParser(std::string_view text, Builder& builder) : text_(text), builder_(builder) {}
+  GbnfParser(std::string_view text, Builder& builder) : PatternParser(text, builder) {}
 
   Result<RuleId> parse() {
     for (skip_space(true); pos_ < text_.size(); skip_space(true)) OCTAVO_TRY(parse_rule());
@@ -28,18 +29,10 @@ class GbnfParser {
   }
 
  private:
-  Status error(std::string_view what) const {
+  Status error(std::string_view what) const override {
     size_t line = 1;
     for (size_t i = 0; i < pos_ && i < text_.size(); ++i) line += text_[i] == '\n' ? 1 : 0;
     return invalid_argument(format("line {}: {}", line, what));
-  }
-
-  bool at(std::string_view token) const { return text_.substr(pos_).starts_with(token); }
-
-  bool skip(std::string_view token) {
-    if (!at(token)) return false;
-    pos_ += token.size();
-    return true;
   }
 
   // And comments.
@@ -131,22 +124,12 @@ class GbnfParser {
 
   Result<ExprId> parse_repeats(ExprId part) {
     for (int i = 0; i < kMaxNesting; ++i) {
-      if (skip("*")) {
-        part = builder_.repeat(part, 0, kUnlimited);
-      } else if (skip("+")) {
-        part = builder_.repeat(part, 1, kUnlimited);
-      } else if (skip("?")) {
-        part = builder_.optional(part);
-      } else if (skip("{")) {
-        part = OCTAVO_TRY(parse_counts(part));
-      } else {
-        return part;
-      }
+      if (!OCTAVO_TRY(parse_repeat(part))) return part;
     }
     return error("repeats are nested too deeply");
   }
 
-  Result<ExprId> parse_counts(ExprId part) {
+  Result<ExprId> parse_counts(ExprId part) override {
     skip_space(false);
     const auto min = OCTAVO_TRY(parse_count());
     auto max = min;
@@ -160,15 +143,6 @@ class GbnfParser {
     if (!skip("}") || !max) return error("a repeat must be {m}, {m,}, {,n} or {m,n}");
     if (min.value_or(0) > *max) return error("a repeat has its least above its most");
     return builder_.repeat(part, min.value_or(0), *max);
-  }
-
-  Result<std::optional<uint32_t>> parse_count() {
-    std::optional<uint32_t> count;
-    for (; pos_ < text_.size() && text_[pos_] >= '0' && text_[pos_] <= '9'; ++pos_) {
-      count = count.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_] - '0');
-      if (*count > kMaxCount) return error(format("a repeat counts beyond {}", kMaxCount));
-    }
-    return count;
   }
 
   Result<ExprId> parse_literal() {
@@ -203,12 +177,7 @@ class GbnfParser {
   }
 
   Result<char32_t> parse_char() {
-    if (!skip("\\")) {
-      const Utf8Char c = utf8_decode(text_, pos_);
-      if (!c.valid) return error("it is not valid UTF-8");
-      pos_ += c.size_bytes;
-      return c.code_point;
-    }
+    if (!skip("\\")) return parse_plain_char();
     if (pos_ >= text_.size()) return error("an escape is not complete");
     const char c = text_[pos_++];
     switch (c) {
@@ -219,11 +188,11 @@ class GbnfParser {
       case 't':
         return U'\t';
       case 'x':
-        return parse_hex(2);
+        return parse_hex(2, kNoCharacter);
       case 'u':
-        return parse_hex(4);
+        return parse_hex(4, kNoCharacter);
       case 'U':
-        return parse_hex(8);
+        return parse_hex(8, kNoCharacter);
       case '"':
       case '\\':
       case '[':
@@ -236,23 +205,8 @@ class GbnfParser {
     }
   }
 
-  Result<char32_t> parse_hex(int digits) {
-    char32_t value = 0;
-    for (int i = 0; i < digits; ++i, ++pos_) {
-      const char c = pos_ < text_.size() ? text_[pos_] : ' ';
-      const char lower = static_cast<char>(c | 0x20);
-      const bool letter = lower >= 'a' && lower <= 'f';
-      if (!letter && (c < '0' || c > '9')) return error("an escape has too few digits");
-      value = value * 16 + static_cast<char32_t>(letter ? lower - 'a' + 10 : c - '0');
-      if (value > 0x10FFFF) return error("an escape is no character");
-    }
-    if (value >= 0xD800 && value <= 0xDFFF) return error("an escape is no character");
-    return value;
-  }
+  static constexpr std::string_view kNoCharacter = "an escape is no character";
 
-  std::string_view text_;
-  Builder& builder_;
-  size_t pos_ = 0;
   std::map<std::string, RuleId> rules_;
 };
 

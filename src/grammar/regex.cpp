@@ -1,10 +1,9 @@
 #include "grammar/regex.h"
 
-#include <optional>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "grammar/pattern_parser.h"
 
 namespace octavo::grammar {
 namespace {
@@ -19,10 +18,10 @@ const CharSet kUnicodeSpaces = {{'\t', '\r'},     {' ', ' '},       {0x85, 0x85}
                                 {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
                                 {0x3000, 0x3000}, {0xFEFF, 0xFEFF}, {0x1C, 0x1F}};
 
-class RegexParser {
+class RegexParser final : PatternParser {
  public:
   RegexParser(std::string_view text, Builder& builder, const SpellChars& spell)
-      : text_(text), builder_(builder), spell_(spell) {}
+      : PatternParser(text, builder), spell_(spell) {}
 
   Result<ExprId> parse() {
     const ExprId expr = OCTAVO_TRY(parse_alternatives(0));
@@ -31,16 +30,10 @@ class RegexParser {
   }
 
  private:
-  Status error(std::string_view what) const {
+  Status error(std::string_view what) const override {
     return invalid_argument(format("position {}: {}", pos_, what));
   }
 
-  bool at(std::string_view token) const { return text_.substr(pos_).starts_with(token); }
-  bool skip(std::string_view token) {
-    if (!at(token)) return false;
-    pos_ += token.size();
-    return true;
-  }
   bool at_end_of_sequence() const { return pos_ >= text_.size() || at("|") || at(")"); }
 
   Result<ExprId> parse_alternatives(int depth) {
@@ -128,24 +121,14 @@ class RegexParser {
 
   Result<ExprId> parse_repeats(ExprId part) {
     for (int i = 0; i < kMaxNesting; ++i) {
-      if (skip("*")) {
-        part = builder_.repeat(part, 0, kUnlimited);
-      } else if (skip("+")) {
-        part = builder_.repeat(part, 1, kUnlimited);
-      } else if (skip("?")) {
-        part = builder_.optional(part);
-      } else if (skip("{")) {
-        part = OCTAVO_TRY(parse_counts(part));
-      } else {
-        return part;
-      }
+      if (!OCTAVO_TRY(parse_repeat(part))) return part;
       skip("?");  // lazy: the same texts
       if (at("+") || at("*")) return error("possessive repeats are not supported");
     }
     return error("repeats are nested too deeply");
   }
 
-  Result<ExprId> parse_counts(ExprId part) {
+  Result<ExprId> parse_counts(ExprId part) override {
     const auto min = OCTAVO_TRY(parse_count());
     auto max = min;
     if (skip(",")) {
@@ -155,15 +138,6 @@ class RegexParser {
     if (!min || !skip("}")) return error("a repeat must be {m}, {m,} or {m,n}");
     if (*min > *max) return error("a repeat has its least above its most");
     return builder_.repeat(part, *min, *max);
-  }
-
-  Result<std::optional<uint32_t>> parse_count() {
-    std::optional<uint32_t> count;
-    for (; pos_ < text_.size() && text_[pos_] >= '0' && text_[pos_] <= '9'; ++pos_) {
-      count = count.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_] - '0');
-      if (*count > kMaxCount) return error(format("a repeat counts beyond {}", kMaxCount));
-    }
-    return count;
   }
 
   Result<ExprId> parse_class() {
@@ -198,10 +172,8 @@ class RegexParser {
   // A character, or what a class like \d stands for; `inverse`: what it might stand for.
   Result<CharSet> parse_chars(bool in_class, bool inverse = false) {
     if (!skip("\\")) {
-      const Utf8Char c = utf8_decode(text_, pos_);
-      if (!c.valid) return error("it is not valid UTF-8");
-      pos_ += c.size_bytes;
-      return CharSet({{c.code_point, c.code_point}});
+      const char32_t code = OCTAVO_TRY(parse_plain_char());
+      return CharSet({{code, code}});
     }
     if (pos_ >= text_.size()) return error("an escape is not complete");
     const char c = text_[pos_++];
@@ -240,9 +212,9 @@ class RegexParser {
       case '0':
         return U'\0';
       case 'x':
-        return parse_hex(2);
+        return parse_hex(2, kNoSurrogates);
       case 'u':
-        return parse_hex(4);
+        return parse_hex(4, kNoSurrogates);
       case 'b':
         if (in_class) return U'\b';
         [[fallthrough]];
@@ -257,23 +229,9 @@ class RegexParser {
     return static_cast<char32_t>(byte);
   }
 
-  Result<char32_t> parse_hex(int digits) {
-    char32_t value = 0;
-    for (int i = 0; i < digits; ++i, ++pos_) {
-      const char c = pos_ < text_.size() ? text_[pos_] : ' ';
-      const char lower = static_cast<char>(c | 0x20);
-      const bool letter = lower >= 'a' && lower <= 'f';
-      if (!letter && (c < '0' || c > '9')) return error("an escape has too few digits");
-      value = value * 16 + static_cast<char32_t>(letter ? lower - 'a' + 10 : c - '0');
-    }
-    if (value >= 0xD800 && value <= 0xDFFF) return error("surrogates are no characters");
-    return value;
-  }
+  static constexpr std::string_view kNoSurrogates = "surrogates are no characters";
 
-  std::string_view text_;
-  Builder& builder_;
   const SpellChars& spell_;
-  size_t pos_ = 0;
   bool starts_text_ = true;  // what is parsed now begins the text
   bool ends_text_ = true;    // and ends it
 };
