@@ -122,7 +122,7 @@ class LinearE4M3 : public OpsTest {
         const double value = expected.at(row, i);
         largest = std::max(largest, std::abs(value));
         const double difference = std::abs(static_cast<double>(got.at(row, i)) - value);
-        if (!(difference <= error) && !std::isnan(error)) error = difference;
+        error = testing::larger(error, difference);
       }
       EXPECT_LE(error, allowed * largest) << "row " << row << " of " << expected.mat().rows;
     }

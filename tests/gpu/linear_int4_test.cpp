@@ -79,7 +79,7 @@ class LinearInt4 : public OpsTest {
         const double value = expected.at(row, i);
         largest = std::max(largest, std::abs(value));
         const double difference = std::abs(static_cast<double>(got.at(row, i)) - value);
-        if (!(difference <= error) && !std::isnan(error)) error = difference;
+        error = testing::larger(error, difference);
       }
     }
     EXPECT_LE(error, allowed * largest);
@@ -156,7 +156,7 @@ TEST_F(LinearInt4, InParts) {
         const double value = expected.at(token, i);
         largest = std::max(largest, std::abs(value));
         const double difference = std::abs(static_cast<double>(got.at(token, first + i)) - value);
-        if (!(difference <= error) && !std::isnan(error)) error = difference;
+        error = testing::larger(error, difference);
       }
     }
     EXPECT_LE(error, testing::kGpuProduct * largest) << "from row " << first << " on";

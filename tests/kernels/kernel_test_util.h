@@ -82,13 +82,18 @@ inline double largest_magnitude(const PaddedMat& m) {
   return largest;
 }
 
+// Of differences the largest so far; a NaN stays.
+inline double larger(double error, double difference) {
+  return std::isnan(error) || difference <= error ? error : difference;
+}
+
 // The largest difference relative to the largest magnitude of `expected`; NaN if there is one.
 inline double relative_error(const PaddedMat& actual, const PaddedMat& expected) {
   double error = 0;
   for (int64_t i = 0; i < expected.mat().rows; ++i) {
     for (int64_t j = 0; j < expected.mat().cols; ++j) {
       const double difference = std::abs(static_cast<double>(actual.at(i, j)) - expected.at(i, j));
-      if (!(difference <= error) && !std::isnan(error)) error = difference;
+      error = larger(error, difference);
     }
   }
   return error / std::max(largest_magnitude(expected), 1e-30);

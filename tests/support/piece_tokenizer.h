@@ -2,15 +2,14 @@
 // part of a character. Id 0 ends an answer, id 1 is a control token that spells text.
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
-#include "octavo/tokenizer.h"
+#include "support/spelled_tokenizer.h"
 
 namespace octavo::testing {
 
-class PieceTokenizer : public Tokenizer {
+class PieceTokenizer : public SpelledTokenizer {
  public:
   static constexpr TokenId kFirstByte = 2;
 
@@ -69,31 +68,14 @@ class PieceTokenizer : public Tokenizer {
     for (const char c : text) ids.push_back(kFirstByte + static_cast<unsigned char>(c));
     return ids;
   }
-  Result<std::vector<TokenId>> encode_prompt(const RenderedPrompt& prompt) const override {
-    return encode(prompt.text, {});
-  }
   std::string token_bytes(TokenId id, bool show_special) const override {
     if (is_control(id)) return show_special ? "true" : "";
     return pieces_[static_cast<size_t>(id)];
   }
-  std::string token_piece(TokenId id) const override { return token_bytes(id, true); }
   bool is_control(TokenId id) const override { return id < kFirstByte; }
-  Result<std::string> decode(std::span<const TokenId> ids, bool show_special) const override {
-    std::string text;
-    for (const TokenId id : ids) text += token_bytes(id, show_special);
-    return text;
-  }
-  TokenId bos_id() const override { return -1; }
-  TokenId eos_id() const override { return 0; }
-  std::span<const TokenId> stop_ids() const override { return stop_ids_; }
-  bool has_chat_template() const override { return false; }
-  Result<RenderedPrompt> render(std::string_view, const RenderOptions&) const override {
-    return unsupported("no chat template");
-  }
 
  private:
   std::vector<std::string> pieces_;
-  std::array<TokenId, 1> stop_ids_{0};
 };
 
 }  // namespace octavo::testing
